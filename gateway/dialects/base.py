@@ -1,0 +1,101 @@
+"""What every dialect tells the stream: which pieces an event is, whether the answer is whole, and what our own events look like.
+
+A dialect is one object a stream. It holds what the protocol needs to know of the past (ids, open calls, finish reasons) and nothing
+of time or of bytes beyond events. To add one: subclass, list it in gateway/dialects/__init__.py, give it a corpus under tests/corpus.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from gateway.errors import Failure
+from gateway.piece import Kind, Piece
+from gateway.wire import jsontext
+from gateway.wire.sse import Event
+
+Style = Literal["comment", "chunk", "native"]
+
+DONE: Final = b"data: [DONE]\n\n"
+# Lighter than this no frame needs to cut, so the way to cut it is not prepared: half of what 21 ms may hold.
+CUT_FROM_TOKENS: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens as the upstream counted them."""
+
+    input_tokens: int | None
+    output_tokens: int | None
+
+
+class Dialect(ABC):
+    """One stream's protocol state.
+
+    committed: real content was seen: what came before it may leave, and no other attempt can replace this one.
+    proven: the dialect's own sign of a whole answer was seen (a finish reason for each choice, a terminal event).
+    ended: nothing that follows belongs to the stream.
+    failure: the upstream reported an error in the stream.
+    noise: events that were dropped because they are not this protocol's.
+    """
+
+    name: str
+    operation: str = "chat"  # gen_ai_operation_name
+    closes = True  # it has a sign of its own for a whole answer; where it has none, the end of the body must do
+
+    def __init__(self) -> None:
+        self.committed = False
+        self.proven = False
+        self.ended = False
+        self.failure: Failure | None = None
+        self.noise = 0
+        self.model: str | None = None
+        self.usage: Usage | None = None
+        self.text_tail = ""  # the end of the last delta, to see whether the next continues its grapheme
+
+    @abstractmethod
+    def read(self, event: Event) -> list[Piece]:
+        """The pieces of an event, in the order in which they leave."""
+
+    @abstractmethod
+    def close(self) -> list[Piece]:
+        """What is still owed at the end of a proven stream: withheld events and the closing line."""
+
+    @abstractmethod
+    def fail(self, failure: Failure) -> bytes:
+        """The event that tells a client of a failure in mid-stream."""
+
+    @abstractmethod
+    def heartbeat(self, style: Style) -> bytes | None:
+        """A sign of life of that style; None where a comment must do."""
+
+    def read_last(self, event: Event) -> list[Piece]:
+        """As `read`, for an event that the end of the body left without its blank line: used if its data is whole."""
+        if event.data.strip() == b"[DONE]" or jsontext.is_object(event.data):
+            return self.read(event)
+        return []
+
+    def dropped(self, event: Event) -> list[Piece]:
+        """An event whose data is not JSON. What was meant as JSON has lost text: that is told. Other words (a middle hop's keep-alive or
+        error page) carry none: they are dropped, and if the stream was cut by them the missing end tells so."""
+        if event.data.lstrip()[:1] in (b"{", b"["):
+            self.failure = Failure(
+                "upstream_bad_event",
+                "The upstream sent an event that is not valid JSON, so part of the answer is missing. Ask again.",
+            )
+        else:
+            self.noise += 1
+        return []
+
+
+def error_body(failure: Failure) -> bytes:
+    """A failure in OpenAI's shape, or the upstream's own words where it gave some."""
+    if failure.body is not None:
+        return failure.body
+    error = {"message": failure.message, "type": failure.type, "param": failure.param, "code": failure.code}
+    return jsontext.dump({"error": error})
+
+
+def structure(data: bytes) -> Piece:
+    return Piece(Kind.STRUCTURE, 0.0, data)

@@ -1,0 +1,64 @@
+"""Tool calls over the chunks of a stream: which are open, and what of them was said already.
+
+SDKs add up the strings of a call's deltas, so an id or a name that a server repeats doubles, and a call without an index crashes them.
+"""
+
+from __future__ import annotations
+
+from gateway.dialects.chunks import Chunk
+from gateway.wire import jsontext
+from gateway.wire.jsontext import Members
+
+_EMPTY = (b"null", b'""')
+
+
+class OpenCalls:
+    """The calls of all choices. Bounded by the calls that the answer makes."""
+
+    __slots__ = ("_sent",)
+
+    def __init__(self) -> None:
+        self._sent: dict[tuple[int, bytes], tuple[bytes, bytes]] = {}  # (choice, call index) -> id and name that were sent
+
+    def mend(self, chunk: Chunk) -> None:
+        """Give indexes that are missing; drop ids and names that are empty or repeated; write arguments that are an object as text."""
+        calls = chunk.calls()
+        mended = [self._mend(chunk.index, call, position) for position, call in enumerate(calls)]
+        if any(mended):
+            chunk.set_calls(calls)
+
+    def _mend(self, choice: int, call: Members, position: int) -> bool:
+        changed = False
+        if not call.get("index", b"").isdigit():
+            rest = {key: raw for key, raw in call.items() if key != "index"}
+            call.clear()
+            call.update({"index": b"%d" % self._index(choice, rest, position), **rest})
+            changed = True
+        raw = call.get("function", b"null")
+        function = jsontext.members(raw) if raw.startswith(b"{") else {}
+        sent_id, sent_name = self._sent.get((choice, call["index"]), (b"", b""))
+        call_id, name = call.get("id", sent_id), function.get("name", sent_name)
+        if "id" in call and (call_id in _EMPTY or call_id == sent_id):
+            del call["id"]
+            changed = True
+            if name == sent_name:
+                function.pop("name", None)
+        if function.get("name") in _EMPTY:
+            del function["name"]
+            changed = True
+        arguments = function.get("arguments", b'""')
+        if not arguments.startswith(b'"'):
+            function["arguments"] = b'""' if arguments == b"null" else jsontext.quote(arguments.decode("utf-8", "surrogatepass"))
+            changed = True
+        if changed and function:
+            call["function"] = jsontext.join(function)
+        self._sent[choice, call["index"]] = (sent_id or call_id, sent_name or name)
+        return changed
+
+    def _index(self, choice: int, call: Members, position: int) -> int:
+        """The index of a call that came without: that of its id, the last one's where it has none, else the next."""
+        known = [(int(index), sent_id) for (owner, index), (sent_id, _) in self._sent.items() if owner == choice]
+        call_id = call.get("id", b"null")
+        if call_id in _EMPTY:
+            return known[-1][0] if known and not position else position
+        return next((index for index, sent_id in known if sent_id == call_id), len(known))

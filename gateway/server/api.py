@@ -1,0 +1,337 @@
+"""The API's paths, as one raw ASGI callable: what a request asks for decides which way it goes.
+
+stream asked for on a dialect's path -> Exchange, from the first moment (heartbeats while the upstream thinks)
+anything else -> opened, then passed on as it is; unless it turns out to be an event stream: then an Exchange adopts it
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import MutableMapping
+from typing import Any, Final
+
+import httpx
+
+from gateway.dialects import DIALECTS, Dialect, Plain
+from gateway.dialects.choices import ChoicesDialect
+from gateway.dialects.heartbeats import style_for
+from gateway.dialects.whole import as_completion, as_stream
+from gateway.errors import Failure
+from gateway.metrics.record import Record
+from gateway.pacing.clusters import Meter
+from gateway.pacing.pacer import Pacer, Unpaced
+from gateway.relay.channel import Send
+from gateway.relay.exchange import Exchange
+from gateway.relay.failures import before_the_answer
+from gateway.server.answers import answer, refuse
+from gateway.server.asking import Ask, ClientGone, Receive, Refused, read_body, understand
+from gateway.server.gateway import Gateway, Holds
+from gateway.server.passing import Upload, gather, head, pass_on
+from gateway.server.upstreaming import request_for
+from gateway.stream import Stream
+from gateway.upstream.targets import Target, api_path
+from gateway.wire import headers
+from gateway.wire.coding import CodingError, Decompressor, codings
+from gateway.wire.headers import Fields
+from gateway.wire.sse import Decoder
+
+Scope = MutableMapping[str, Any]
+
+LOG: Final = logging.getLogger("decluster")
+_RIGHT_PATHS: Final = "The API is under /v1/, e.g. POST /v1/chat/completions; set the client's base_url to http://HOST:PORT/v1."
+_OPERATIONS: Final = {b"/embeddings": "embeddings", b"/chat/completions": "chat", b"/completions": "text_completion"}
+
+
+class Api:
+    """Serves one request a call."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await _Request(self._gateway, scope, receive, send).serve()
+
+
+class _Request:
+    __slots__ = (
+        "ask",
+        "began",
+        "dialect",
+        "fields",
+        "gateway",
+        "method",
+        "path",
+        "receive",
+        "record",
+        "request_id",
+        "scope",
+        "send",
+        "target",
+    )
+
+    def __init__(self, gateway: Gateway, scope: Scope, receive: Receive, send: Send) -> None:
+        self.gateway = gateway
+        self.scope = scope
+        self.receive = receive
+        self.send = send
+        self.began = gateway.loop.time()
+        self.method: str = scope["method"]
+        self.fields: Fields = scope["headers"]
+        self.request_id = b"req_" + os.urandom(12).hex().encode()
+        self.path = api_path(scope.get("raw_path") or scope["path"].encode())
+        self.target: Target = gateway.target
+        self.dialect: type[Dialect] | None = DIALECTS.get(self.path or b"") if self.method == "POST" else None
+        self.ask = Ask()
+        operation = _OPERATIONS.get(self.path or b"", "other")
+        shown = (self.path or b"").decode("latin-1").split("/")[1:2]  # what follows may be an id
+        self.record = Record(operation, f"/v1/{shown[0] if shown else ''}", None, False, request_id=self.request_id.decode())
+
+    async def serve(self) -> None:
+        try:
+            await self._serve()
+        except ClientGone:
+            self.record.reason = "client_gone"
+        except Refused as refused:
+            self.record.reason = refused.failure.code
+            self.record.status = refused.failure.http_status
+            await refuse(self.send, refused.failure, self.request_id)
+        except Exception:
+            LOG.exception("a request failed inside the gateway", extra={"request_id": self.record.request_id})  # names places, not values
+            self.record.reason = "internal"
+            if not self.record.status:
+                self.record.status = 500
+                failure = Failure("internal", "The gateway failed to handle this request; its log says where.")
+                await refuse(self.send, failure, self.request_id)
+        finally:
+            self.record.duration_s = self.gateway.loop.time() - self.began
+            self.gateway.book(self.record)
+
+    async def _serve(self) -> None:
+        if self.path is None:
+            raise Refused(Failure("not_found", f"There is nothing at this path. {_RIGHT_PATHS}"))
+        if (headers.first(self.fields, b"upgrade") or b"").lower() == b"websocket":
+            fields = ((b"upgrade", b"HTTP/1.1"), (b"connection", b"close"))
+            raise Refused(Failure("websocket_unsupported", "WebSockets are not spoken here; use plain HTTP streaming.", headers=fields))
+        if self.gateway.draining:
+            raise Refused(
+                Failure(
+                    "shutting_down", "The gateway is shutting down. Ask again.", headers=((b"connection", b"close"), (b"retry-after", b"1"))
+                )
+            )
+        upstream = self.target.upstream
+        self.record.upstream, self.record.provider = upstream.name, upstream.provider
+        limits = self.gateway.settings.limits
+        if self.dialect is None:
+            await self._pass(self._upload())
+            return
+        body = await read_body(self.receive, self.fields, limits.request_bytes)
+        self.ask = understand(body, self.fields, limits.request_bytes)
+        self.record.model, self.record.stream = self.ask.model, self.ask.stream
+        if self.ask.stream:
+            await self._stream(body)
+        else:
+            await self._pass(body)
+
+    # A stream
+
+    async def _stream(self, body: bytes) -> None:
+        exchange = self._exchange(self._new_dialect())
+        request = self._request(body, stream=True)
+        transport = self.gateway.transport(self.target)
+
+        async def passing(response: httpx.Response) -> None:
+            await pass_on(response, self.send, self.request_id)
+
+        watch = self.gateway.loop.create_task(self._watch(exchange.leave))
+        self.gateway.exchanges.add(exchange)
+        try:
+            await exchange.run(lambda: transport.handle_async_request(request), passing)
+        finally:
+            self.gateway.exchanges.discard(exchange)
+            watch.cancel()
+            self._note(exchange)
+
+    async def _adopt(self, response: httpx.Response) -> None:
+        """An event stream where none was expected here."""
+        self.record.stream = True
+        exchange = self._exchange(Plain())
+        watch = self.gateway.loop.create_task(self._watch(exchange.leave))
+        self.gateway.exchanges.add(exchange)
+        try:
+            await exchange.adopt(response)
+        finally:
+            self.gateway.exchanges.discard(exchange)
+            watch.cancel()
+            self._note(exchange)
+
+    def _new_dialect(self) -> Dialect:
+        made = self.dialect
+        if made is not None and issubclass(made, ChoicesDialect):
+            return made(self.ask.choices, "chatcmpl-" + self.request_id.decode())
+        return made() if made is not None else Plain()
+
+    def _exchange(self, dialect: Dialect) -> Exchange:
+        gateway, settings = self.gateway, self.gateway.settings
+        holds = Holds()
+        self.record.holds = holds.rows
+        raw = self._raw() or not dialect.closes
+        pacer = Unpaced(holds) if raw else Pacer(settings.pacing, gateway.horizon(self.target, self.ask.model), holds)
+        agent = (headers.first(self.fields, b"user-agent") or b"").decode("latin-1")
+        stream = Stream(
+            self.began,
+            dialect,
+            pacer,
+            settings.clocks,
+            heartbeat_every=settings.heartbeat.every,
+            heartbeat_style=style_for(settings.heartbeat.style, dialect.name, agent),
+            event_bytes=settings.limits.event_bytes,
+            arrived=Meter(),
+            delivered=Meter(),
+        )
+        convert = as_stream if isinstance(dialect, ChoicesDialect) else None
+        return Exchange(
+            gateway.loop,
+            gateway.ticker,
+            stream,
+            self.send,
+            settings.clocks,
+            settings.limits,
+            request_id=self.request_id,
+            convert=convert,
+        )
+
+    def _raw(self) -> bool:
+        asked = headers.first(self.fields, b"x-client-streams")
+        if asked is None:
+            return self.gateway.settings.pacing.mode == "raw"
+        if asked.strip().lower() not in (b"raw", b"smooth"):
+            raise Refused(Failure("invalid_control", "The header x-client-streams takes raw or smooth.", param="x-client-streams"))
+        return asked.strip().lower() == b"raw"
+
+    def _note(self, exchange: Exchange) -> None:
+        """What the stream was, for the book."""
+        record, stream = self.record, exchange.stream
+        record.status = exchange.status
+        record.reason = "client_gone" if exchange.client_gone else stream.reason
+        record.arrived, record.delivered = stream.arrived, stream.delivered
+        record.deadline_releases = stream.pacer.deadline_releases
+        record.heartbeats_before = stream.heartbeats_before
+        record.heartbeats_during = stream.heartbeats - stream.heartbeats_before
+        if stream.arrived.first_at is not None:
+            record.upstream_first_s = stream.arrived.first_at - self.began
+            record.upstream_s = (stream.arrived.last_at or self.began) - self.began
+        if stream.first_sent_at is not None and stream.arrived.first_at is not None:
+            record.first_token_s = stream.first_sent_at - self.began
+            record.overhead_s = stream.first_sent_at - stream.arrived.first_at
+        usage = stream.dialect.usage
+        if usage is not None:
+            record.input_tokens, record.output_tokens = usage.input_tokens, usage.output_tokens
+        record.usage_missing = usage is None and record.reason == "whole" and stream.dialect.closes
+
+    # Anything else
+
+    def _upload(self) -> bytes | Upload:
+        if headers.first(self.fields, b"content-length") in (None, b"0") and headers.first(self.fields, b"transfer-encoding") is None:
+            return b""
+        return Upload(self.receive, None)
+
+    async def _pass(self, body: bytes | Upload) -> None:
+        loop = self.gateway.loop
+        work = loop.create_task(self._open_and_pass(body))
+        gone = asyncio.Event()
+        watch = loop.create_task(self._watch(gone.set, body if isinstance(body, Upload) else None))
+        left = loop.create_task(gone.wait())
+        try:
+            await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                raise ClientGone
+            await work
+        finally:
+            for task in (work, watch, left):
+                task.cancel()
+            await asyncio.gather(work, watch, left, return_exceptions=True)
+
+    async def _open_and_pass(self, body: bytes | Upload) -> None:
+        gateway = self.gateway
+        content = body.chunks() if isinstance(body, Upload) else body
+        request = self._request(content, stream=False)
+        try:
+            async with asyncio.timeout(gateway.settings.clocks.headers):
+                response = await gateway.transport(self.target).handle_async_request(request)
+        except TimeoutError:
+            raise Refused(before_the_answer(httpx.ReadTimeout(""))) from None
+        except httpx.RequestError as error:
+            raise Refused(before_the_answer(error)) from error
+        self.record.status = response.status_code
+        if headers.media_type(response.headers.raw) == b"text/event-stream" and response.status_code < 300:
+            if self.dialect is not None and issubclass(self.dialect, ChoicesDialect):
+                await self._gather_completion(response)
+            else:
+                await self._adopt(response)
+            return
+        try:
+            if self.path == b"/models" and response.status_code == 200:
+                await self._pass_models(response)
+            else:
+                await pass_on(response, self.send, self.request_id)
+        except httpx.TransportError:
+            self.record.reason = "upstream_reset"  # and the client's message is left unfinished, which tells it so
+
+    async def _gather_completion(self, response: httpx.Response) -> None:
+        """A stream that nobody asked for: added up to the one answer that was."""
+        limit = self.gateway.settings.limits.event_bytes
+        try:
+            body = await gather(response, limit)
+            for coding in reversed(codings(headers.first(response.headers.raw, b"content-encoding"))):
+                body = None if body is None else Decompressor(coding, limit).feed(body)
+        except CodingError as error:
+            raise Refused(Failure("upstream_encoding", f"The upstream's answer cannot be read: {error}.")) from None
+        except httpx.TransportError:
+            raise Refused(
+                Failure("upstream_reset", "The connection to the upstream broke in the middle of its answer. Ask again.")
+            ) from None
+        if body is None:
+            raise Refused(Failure("upstream_event_too_large", "The upstream's answer is larger than limits.event_bytes; raise it."))
+        decoder = Decoder(limit)
+        whole = as_completion([*decoder.feed(body), *decoder.close()])
+        if isinstance(whole, Failure):
+            raise Refused(whole)
+        stale = (b"content-type", b"content-length", b"content-encoding")
+        extra = [field for field in head(response, self.request_id) if field[0] not in stale]
+        await answer(self.send, 200, whole, extra=extra)
+
+    async def _pass_models(self, response: httpx.Response) -> None:
+        """The upstream's list of models goes by: those names may stand in metrics."""
+        limit = self.gateway.settings.limits.event_bytes
+        body = await gather(response, limit)
+        if body is None:
+            raise Refused(Failure("upstream_event_too_large", "The upstream's list is larger than limits.event_bytes; raise it."))
+        if headers.first(response.headers.raw, b"content-encoding") is None:
+            self.gateway.learn_models(body)
+        fields = [field for field in head(response, self.request_id) if field[0] != b"content-length"]
+        await self.send({"type": "http.response.start", "status": 200, "headers": [*fields, (b"content-length", b"%d" % len(body))]})
+        await self.send({"type": "http.response.body", "body": body, "more_body": False})
+
+    def _request(self, content: Any, *, stream: bool) -> httpx.Request:
+        if content == b"" and self.method in ("GET", "HEAD", "DELETE", "OPTIONS"):
+            content = None
+        return request_for(
+            self.target,
+            self.method,
+            self.path or b"/",
+            self.scope["query_string"],
+            self.fields,
+            content,
+            stream=stream,
+            clocks=self.gateway.settings.clocks,
+        )
+
+    async def _watch(self, left: Any, upload: Upload | None = None) -> None:
+        """Wait for the client to leave; while it uploads, that is the upload's to see."""
+        if upload is not None:
+            await upload.done.wait()
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+        left()

@@ -1,0 +1,151 @@
+"""The gateway's parts, made once and shared by all requests; and the book of the requests that run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from typing import Final
+
+import httpx
+import msgspec
+
+from gateway.clock import Ticker
+from gateway.metrics.metrics import HOLD_S, Metrics
+from gateway.metrics.record import Record
+from gateway.pacing.horizon import Horizon
+from gateway.relay.exchange import Exchange
+from gateway.settings import Settings
+from gateway.upstream.targets import Target
+from gateway.upstream.tls import context_factory
+from gateway.upstream.transport import Transport
+
+LOG: Final = logging.getLogger("decluster.request")
+HORIZONS_AT_MOST: Final = 256  # (upstream, model) pairs whose silences are remembered; the least lately used goes
+
+
+class Gateway:
+    """`transport`: None makes our own, one for each CA file."""
+
+    def __init__(self, settings: Settings, loop: asyncio.AbstractEventLoop, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self.settings = settings
+        self.loop = loop
+        self.ticker = Ticker(loop, settings.pacing.frame)
+        self.targets = [Target.of(upstream) for upstream in settings.upstreams]
+        self.exchanges: set[Exchange] = set()
+        self.metrics = Metrics(lambda: len(self.exchanges), self._backlog_tokens)
+        self.draining = False
+        self._given = transport
+        self._transports: dict[str | None, httpx.AsyncBaseTransport] = {}
+        self._horizons: OrderedDict[tuple[str, str], Horizon] = OrderedDict()
+        for upstream in settings.upstreams:
+            self.metrics.know(iter(upstream.models))
+
+    @property
+    def target(self) -> Target:
+        """Where requests go."""
+        return self.targets[0]
+
+    def transport(self, target: Target) -> httpx.AsyncBaseTransport:
+        if self._given is not None:
+            return self._given
+        ca_file = target.upstream.ca_file
+        found = self._transports.get(ca_file)
+        if found is None:
+            found = self._transports[ca_file] = Transport(
+                connections_idle=self.settings.limits.connections_idle, ssl_context=context_factory(ca_file)
+            )
+        return found
+
+    def horizon(self, target: Target, model: str | None) -> Horizon:
+        """What streams of the same upstream and model showed of their silences."""
+        key = (target.upstream.name, (model or "")[:128])
+        horizon = self._horizons.get(key)
+        if horizon is None:
+            horizon = self._horizons[key] = Horizon()
+            if len(self._horizons) > HORIZONS_AT_MOST:
+                self._horizons.popitem(last=False)
+        self._horizons.move_to_end(key)
+        return horizon
+
+    def learn_models(self, body: bytes) -> None:
+        """From an upstream's `/models`: its own names may stand in metrics."""
+        try:
+            listed = msgspec.json.decode(body)["data"]
+            self.metrics.know(entry["id"] for entry in listed if isinstance(entry.get("id"), str))
+        except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
+            return  # no such list
+
+    def book(self, record: Record) -> None:
+        """A request is over: count it and log its line."""
+        self.metrics.book(record)
+        if record.upstream:
+            outcome = "ok" if record.reason == "whole" else record.reason
+            self.metrics.attempts.add((record.upstream, outcome))
+        if LOG.isEnabledFor(logging.INFO):
+            LOG.info("request", extra=_line(record))
+
+    async def drain(self, grace_s: float) -> None:
+        """Wait for running streams, then end those that outlast the grace with an honest error."""
+        self.draining = True
+        until = time.monotonic() + grace_s
+        while self.exchanges and time.monotonic() < until:
+            await asyncio.wait({exchange.done for exchange in self.exchanges}, timeout=until - time.monotonic())
+            await asyncio.sleep(0)  # let those that are done leave the set
+        for exchange in tuple(self.exchanges):
+            exchange.shut_down()
+
+    async def close(self) -> None:
+        for transport in self._transports.values():
+            await transport.aclose()
+
+    def _backlog_tokens(self) -> float:
+        return sum(exchange.stream.pacer.backlog_tokens for exchange in self.exchanges)
+
+
+class Holds:
+    """How long pieces were held, by kind: counts by bucket of HOLD_S, then the sum. Handed to the pacer."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self) -> None:
+        self.rows = [[0.0] * (len(HOLD_S) + 2) for _ in range(4)]
+
+    def __call__(self, kind: int, waited_s: float) -> None:
+        row = self.rows[kind]
+        row[-1] += waited_s
+        index = 0
+        for bound in HOLD_S:  # most wait a few milliseconds: the first buckets
+            if waited_s <= bound:
+                break
+            index += 1
+        row[index] += 1
+
+
+def _line(record: Record) -> dict[str, object]:
+    """The log line's fields."""
+    line: dict[str, object] = {
+        "request_id": record.request_id,
+        "path": record.path,
+        "operation": record.operation,
+        "model": record.model,
+        "upstream": record.upstream,
+        "stream": record.stream,
+        "status": record.status,
+        "end": record.reason,
+        "duration_s": round(record.duration_s, 4),
+    }
+    if not record.stream:
+        return line
+    for name, seconds in (("upstream_first_s", record.upstream_first_s), ("first_token_s", record.first_token_s)):
+        line[name] = None if seconds is None else round(seconds, 4)
+    for side, meter in (("in", record.arrived), ("out", record.delivered)):
+        if meter is not None:
+            line[f"clusters_{side}"] = sum(meter.clusters)
+            line[f"peak_tokens_{side}"] = round(meter.peak_tokens, 1)
+            line[f"longest_gap_s_{side}"] = round(meter.longest_gap_s, 3)
+            line[f"tokens_{side}"] = round(meter.tokens, 1)
+    line["heartbeats"] = record.heartbeats_before + record.heartbeats_during
+    line["input_tokens"], line["output_tokens"] = record.input_tokens, record.output_tokens
+    return line

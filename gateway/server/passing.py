@@ -1,0 +1,74 @@
+"""Answers that are no stream of ours: passed on as they come, byte for byte, with back-pressure in both directions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx
+
+from gateway.relay.channel import Send
+from gateway.server.asking import ClientGone, Receive, Refused, too_large
+from gateway.wire import headers
+from gateway.wire.headers import Fields
+
+
+def head(response: httpx.Response, request_id: bytes) -> Fields:
+    """The upstream's response fields as the client gets them: all that are not the hop's own."""
+    fields = [(name.lower(), value) for name, value in headers.end_to_end(response.headers.raw)]
+    if headers.first(fields, b"x-request-id") is None:
+        fields.append((b"x-request-id", request_id))
+    return fields
+
+
+async def pass_on(response: httpx.Response, send: Send, request_id: bytes) -> None:
+    """Raises httpx.TransportError where the upstream's body was cut: then the client's must not end properly either."""
+    await send({"type": "http.response.start", "status": response.status_code, "headers": head(response, request_id)})
+    assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101  # what an async transport gives
+    try:
+        async for chunk in response.stream:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    finally:
+        await response.stream.aclose()
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def gather(response: httpx.Response, limit_bytes: int) -> bytes | None:
+    """The whole body, or None where it is larger than the limit."""
+    parts: list[bytes] = []
+    total = 0
+    assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101  # what an async transport gives
+    try:
+        async for chunk in response.stream:
+            total += len(chunk)
+            if total > limit_bytes:
+                return None
+            parts.append(chunk)
+    finally:
+        await response.stream.aclose()
+    return b"".join(parts)
+
+
+class Upload:
+    """A request body that is streamed on as it comes. `done` is set once the client has sent all of it."""
+
+    def __init__(self, receive: Receive, limit_bytes: int | None) -> None:
+        self._receive = receive
+        self._limit_bytes = limit_bytes
+        self.done = asyncio.Event()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        total = 0
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            body = message.get("body", b"")
+            total += len(body)
+            if self._limit_bytes is not None and total > self._limit_bytes:
+                raise Refused(too_large(self._limit_bytes))
+            if body:
+                yield body
+            if not message.get("more_body", False):
+                self.done.set()
+                return

@@ -1,0 +1,269 @@
+"""One stream's machine: upstream bytes in, frames for the client out. Pure: no IO, no clock.
+
+    bytes -> events (wire) -> pieces (dialect) -> when they leave (pacing) -> frames
+
+Owns the phases of a stream and the clocks that belong to it; the relay feeds it, asks for frames and obeys two flags. It must not know
+where bytes come from or go to.
+
+Phases: HOLDING, until the first real content: nothing of the upstream's has left, a failure can be answered with a status or another
+attempt. OPEN: what comes leaves, paced. CLOSING: the last piece is in the queue. ENDED: the last frame was handed out.
+
+Invariants: what is handed out is a prefix of what came, to the character; after a failure's event nothing follows; a heartbeat stands
+only between events.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from gateway.dialects.base import Dialect, Style, structure
+from gateway.errors import Failure
+from gateway.pacing.clusters import Meter
+from gateway.pacing.pacer import Pacer, Unpaced
+from gateway.piece import Piece
+from gateway.settings import Clocks
+from gateway.wire.sse import COMMENT_HEARTBEAT, Decoder
+
+_NEVER: Final = float("inf")
+
+
+class Phase(Enum):
+    HOLDING = "holding"
+    OPEN = "open"
+    CLOSING = "closing"
+    ENDED = "ended"
+
+
+class Stream:
+    """One answer on its way. All times are seconds on one monotonic clock, passed in.
+
+    failure: what ended it, if it was not whole. reason: how it ended, for metrics (one of a fixed list: `whole`, or a failure's code).
+    wants_upstream: False once nothing more need be read.
+    """
+
+    __slots__ = (
+        "_clocks",
+        "_closing_at",
+        "_decoder",
+        "_first_content_by",
+        "_heartbeat_style",
+        "_held_back",
+        "_last_heard",
+        "_last_sent",
+        "_total_by",
+        "arrived",
+        "delivered",
+        "dialect",
+        "failure",
+        "first_content_at",
+        "first_sent_at",
+        "heartbeat_every",
+        "heartbeats",
+        "heartbeats_before",
+        "pacer",
+        "phase",
+        "started",
+        "wants_upstream",
+    )
+
+    def __init__(
+        self,
+        now: float,
+        dialect: Dialect,
+        pacer: Pacer | Unpaced,
+        clocks: Clocks,
+        *,
+        heartbeat_every: float,
+        heartbeat_style: Style,
+        event_bytes: int,
+        arrived: Meter | None = None,
+        delivered: Meter | None = None,
+    ) -> None:
+        self.dialect = dialect
+        self.pacer = pacer
+        self.arrived = arrived or Meter()
+        self.delivered = delivered or Meter()
+        self.phase = Phase.HOLDING
+        self.failure: Failure | None = None
+        self.wants_upstream = True
+        self.started = now
+        self.first_content_at: float | None = None
+        self.first_sent_at: float | None = None
+        self.heartbeat_every = heartbeat_every
+        self.heartbeats = 0
+        self.heartbeats_before = 0  # of them, those before the first content
+        self._heartbeat_style: Style = heartbeat_style
+        self._clocks = clocks
+        self._decoder = Decoder(event_bytes)
+        self._held_back: list[Piece] = []
+        self._last_sent = now
+        self._last_heard = now
+        self._closing_at = _NEVER
+        self._first_content_by = _NEVER if clocks.first_content is None else now + clocks.first_content
+        self._total_by = _NEVER if clocks.total is None else now + clocks.total
+
+    # What comes in
+
+    def receive(self, now: float, data: bytes) -> None:
+        """Bytes of the upstream's body."""
+        if not self.wants_upstream:
+            return
+        events = self._decoder.feed(data)
+        if self._decoder.progressed:
+            self._last_heard = now
+        dialect = self.dialect
+        for event in events:
+            self._take(now, dialect.read(event))
+            if dialect.failure is not None:
+                self.fail(now, dialect.failure)
+                return
+            if dialect.ended:
+                self._whole(now)
+                return
+        if self._decoder.overflowed:
+            self.fail(now, Failure("upstream_event_too_large", "The upstream sent an event larger than limits.event_bytes; raise it."))
+        elif events and dialect.closes:
+            if dialect.proven and dialect.committed:
+                self.pacer.end(now)
+                self._closing_at = now + self._clocks.closing
+            else:  # a finish reason that was none
+                self._closing_at = _NEVER
+
+    def upstream_ended(self, now: float, failure: Failure | None) -> None:
+        """The upstream's body is over: properly, or by the failure given."""
+        if not self.wants_upstream:
+            return
+        dialect = self.dialect
+        for event in self._decoder.close():
+            self._take(now, dialect.read_last(event))
+        if dialect.failure is not None:
+            self.fail(now, dialect.failure)
+        elif dialect.ended or (dialect.proven and (failure is None or dialect.closes)):
+            self._finish(now)
+        elif failure is not None:
+            self.fail(now, failure)
+        elif not dialect.committed:
+            self.fail(now, Failure("upstream_empty", "The upstream ended its answer before it said anything. Ask again."))
+        else:
+            self.fail(now, Failure("upstream_incomplete", "The upstream ended its answer in the middle, so it is cut short. Ask again."))
+
+    def fail(self, now: float, failure: Failure) -> None:
+        """The stream ends with this failure, told after what is held. Before the first content it is the caller's to answer."""
+        if self.phase in (Phase.CLOSING, Phase.ENDED):
+            return
+        self.failure = failure
+        self.wants_upstream = False
+        self._closing_at = _NEVER
+        if self.phase is Phase.OPEN:
+            self.pacer.push(now, structure(self.dialect.fail(failure)))
+            self.pacer.end(now)
+            self.phase = Phase.CLOSING
+
+    def tell(self, now: float) -> None:
+        """Tell the failure in the stream although no content has come: the response had begun with a heartbeat."""
+        if self.failure is not None and self.phase is Phase.HOLDING:
+            self.pacer.push(now, structure(self.dialect.fail(self.failure)))
+            self.phase = Phase.CLOSING
+
+    def _take(self, now: float, pieces: list[Piece]) -> None:
+        for piece in pieces:
+            if piece.weight:
+                self.arrived.add(now, piece.weight, piece.kind)
+        if self.phase is not Phase.HOLDING:
+            for piece in pieces:
+                self.pacer.push(now, piece)
+            return
+        self._held_back += pieces
+        if self.dialect.committed:
+            self.phase = Phase.OPEN
+            self.first_content_at = now
+            self._first_content_by = _NEVER
+            for piece in self._held_back:
+                self.pacer.push(now, piece)
+            self._held_back = []
+
+    def _finish(self, now: float) -> None:
+        """Whole, though the dialect's closing line is missing."""
+        if not self.dialect.ended:
+            self._take(now, self.dialect.close())
+        self._whole(now)
+
+    def _whole(self, now: float) -> None:
+        self.wants_upstream = False
+        self._closing_at = _NEVER
+        if self.phase is Phase.HOLDING:  # an end without any content, or a [DONE] alone
+            self.fail(now, Failure("upstream_empty", "The upstream ended its answer before it said anything. Ask again."))
+            return
+        self.pacer.end(now)
+        self.phase = Phase.CLOSING if not self.pacer.empty else Phase.ENDED
+
+    # What goes out
+
+    def due(self, now: float) -> bytes:
+        """The frame to write now, in one write; empty where there is none. Ask when bytes came, at the shared timer and at `wakeup`."""
+        if self.phase is Phase.OPEN or self.phase is Phase.CLOSING:
+            pieces = self.pacer.due(now)
+            if pieces:
+                delivered = self.delivered
+                for piece in pieces:
+                    if piece.weight:
+                        if self.first_sent_at is None:
+                            self.first_sent_at = now
+                        delivered.add(now, piece.weight, piece.kind)
+                if self.phase is Phase.CLOSING and self.pacer.empty:
+                    self.phase = Phase.ENDED
+                self._last_sent = now
+                return pieces[0].data if len(pieces) == 1 else b"".join([piece.data for piece in pieces])
+        return b""
+
+    def tick(self, now: float) -> bytes:
+        """What the slow clocks want at `wakeup`: a heartbeat to write, or nothing. May end the stream (see `failure`)."""
+        if now >= self._closing_at:
+            self._finish(now)
+        elif self.wants_upstream:
+            clocks = self._clocks
+            if now >= self._total_by:
+                self.fail(now, Failure("upstream_total_timeout", "The answer took longer than clocks.total allows."))
+            elif now >= self._first_content_by:
+                self.fail(now, Failure("upstream_first_content_timeout", "The upstream said nothing within clocks.first_content."))
+            elif clocks.silence is not None and now >= self._last_heard + clocks.silence:
+                self.fail(now, Failure("upstream_silent", "The upstream fell silent for longer than clocks.silence. Ask again."))
+        if self.phase is Phase.ENDED or now < self._last_sent + self.heartbeat_every:
+            return b""
+        if self.phase is Phase.HOLDING and self.failure is not None:
+            return b""
+        self._last_sent = now
+        self.heartbeats += 1
+        if self.phase is Phase.HOLDING:
+            self.heartbeats_before += 1
+        return self.dialect.heartbeat(self._heartbeat_style) or COMMENT_HEARTBEAT
+
+    def wakeup(self) -> float:
+        """When `tick` is next wanted. It moves on with traffic, so ask again when that time has come."""
+        if self.phase is Phase.ENDED:
+            return _NEVER
+        soonest = min(self._last_sent + self.heartbeat_every, self._closing_at)
+        if self.wants_upstream:
+            soonest = min(soonest, self._first_content_by, self._total_by)
+            if self._clocks.silence is not None:
+                soonest = min(soonest, self._last_heard + self._clocks.silence)
+        return soonest
+
+    def waited_for_client(self, now: float) -> None:
+        """The client had blocked until now: what it missed is not caught up in a burst."""
+        self.pacer.resume(now)
+        self._last_sent = now
+
+    @property
+    def pacing(self) -> bool:
+        """Whether `due` has something to hand out sooner or later without another arrival."""
+        return not self.pacer.empty
+
+    @property
+    def held_bytes(self) -> int:
+        return self.pacer.held_bytes + sum(piece.size for piece in self._held_back)
+
+    @property
+    def reason(self) -> str:
+        return "whole" if self.failure is None else self.failure.code

@@ -1,0 +1,134 @@
+"""JSON whose bytes are kept: taken apart into its members' own bytes, and put together again.
+
+A message that we change must not lose the digits of a number or the order of its keys, so objects are read as {key: raw bytes} and
+written from the same bytes. msgspec does that in C; what it refuses but real servers send (NaN, Infinity, one half of a surrogate
+pair) goes a slower way. Knows nothing of what the members mean.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+import msgspec
+
+Members = dict[str, bytes]
+
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ARRAY: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_ANY: Final = msgspec.json.Decoder()
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
+_STRING_OR_NAN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\b(?:NaN|Infinity)\b', re.DOTALL)
+_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def is_object(data: bytes) -> bool:
+    """Whether these bytes are one whole JSON object."""
+    data = data.strip()
+    if not (data.startswith(b"{") and data.endswith(b"}")):
+        return False
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def members(data: bytes) -> Members:
+    """The members of an object, in order, each value in its own bytes. ValueError where it is no object."""
+    try:
+        return {key: bytes(raw) for key, raw in _OBJECT.decode(data).items()}
+    except msgspec.DecodeError:
+        return {value(key): raw for key, raw in _pairs(data)}
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def elements(data: bytes) -> list[bytes]:
+    """The elements of an array, each in its own bytes. ValueError where it is no array."""
+    try:
+        return [bytes(raw) for raw in _ARRAY.decode(data)]
+    except msgspec.DecodeError:
+        return [raw for _, raw in _pairs(data)]
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def value(data: bytes) -> Any:
+    """The value that the bytes stand for; strings may hold half a surrogate pair. ValueError where it is no JSON."""
+    try:
+        return _ANY.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        try:
+            return json.loads(data)
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
+
+
+def quote(text: str) -> bytes:
+    """A string as JSON. Characters stand as themselves, save halves of surrogate pairs, which only an escape can carry."""
+    try:
+        return msgspec.json.encode(text)
+    except UnicodeEncodeError:
+        pieces = _LONE_SURROGATE.split(text)
+        halves = _LONE_SURROGATE.findall(text)
+        out = msgspec.json.encode(pieces[0])[1:-1]
+        for half, piece in zip(halves, pieces[1:], strict=True):
+            out += b"\\u%04x" % ord(half) + msgspec.json.encode(piece)[1:-1]
+        return b'"' + out + b'"'
+
+
+def dump(value: Any) -> bytes:
+    """Compact JSON of a value that we made ourselves."""
+    return msgspec.json.encode(value)
+
+
+def join(items: Members) -> bytes:
+    """An object of the members' own bytes."""
+    return b"{" + b",".join(quote(key) + b":" + raw for key, raw in items.items()) + b"}"
+
+
+def array(items: list[bytes]) -> bytes:
+    return b"[" + b",".join(items) + b"]"
+
+
+def strict(data: bytes) -> bytes:
+    """The same with NaN and the infinities, which are not JSON, as null. What stands inside strings is not touched."""
+    return _STRING_OR_NAN.sub(lambda found: found[0] if found[0].startswith(b'"') else b"null", data)
+
+
+def one_line(data: bytes) -> bytes:
+    """JSON that came over several lines on one: a line break inside it can only be white space."""
+    return data.replace(b"\n", b" ")
+
+
+def _pairs(data: bytes) -> list[tuple[bytes, bytes]]:
+    """(key, value) of an object, or (b"", value) of an array, for what msgspec refuses; checked as a whole by the json module."""
+    try:
+        json.loads(data)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    found: list[tuple[bytes, bytes]] = []
+    depth, key, start = 0, b"", -1
+    opener = data.lstrip()[:1]
+    if opener not in (b"{", b"["):
+        raise ValueError("neither an object nor an array")
+    for token in _TOKEN.finditer(data):
+        text = token[0]
+        if text in (b"{", b"["):
+            depth += 1
+            if depth == 2 and start < 0:
+                start = token.start()
+        elif text in (b"}", b"]"):
+            depth -= 1
+            if depth == 0 and start >= 0:
+                found.append((key, data[start : token.start()].strip()))
+        elif depth == 1 and text == b",":
+            found.append((key, data[start : token.start()].strip()))
+            start = -1
+        elif depth == 1 and text == b":" and opener == b"{":
+            key, start = data[start : token.start()].strip(), -1
+        elif depth == 1 and start < 0:
+            start = token.start()
+    return found

@@ -1,0 +1,171 @@
+"""Server-sent events: bytes in, events out, and the few lines that we write ourselves.
+
+Owns framing only; it knows nothing of JSON's meaning or of dialects, does no IO and never raises on what a peer sent.
+
+Invariants: where the bytes are cut does not matter; cost is linear in the bytes, however they are cut; at most `limit_bytes` are
+held; what comes out has LF line ends, no comments, no `id`, no `retry` and no empty data.
+
+Lenient where real servers are known to stray, and only where the strict reading would give something that is not JSON: events that
+follow each other with no blank line between, and JSON on a line of its own with no `data:` before it.
+Source: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.wire.jsontext import is_object
+
+BOM: Final = b"\xef\xbb\xbf"
+COMMENT_HEARTBEAT: Final = b": keepalive\n\n"
+# Once an `id:` was sent, a comment with a blank line makes openai-python dispatch an empty event and fail (openai-python#2722).
+COMMENT_HEARTBEAT_AFTER_ID: Final = b": keepalive\n"
+
+
+class Event:
+    """One event. `name` is None where none was given; `raw` is the event as it may be sent on: LF line ends, a blank line last."""
+
+    __slots__ = ("data", "name", "raw")
+
+    def __init__(self, name: bytes | None, data: bytes, raw: bytes) -> None:
+        self.name = name
+        self.data = data
+        self.raw = raw
+
+    def __repr__(self) -> str:  # text stays out of logs
+        return f"Event({self.name!r}, {len(self.data)} bytes)"
+
+
+def render(data: bytes, name: bytes | None = None) -> bytes:
+    """The bytes of one event; line breaks in `data` become lines of their own."""
+    head = b"event: " + name + b"\n" if name else b""
+    if b"\n" in data:
+        data = data.replace(b"\n", b"\ndata: ")
+    return head + b"data: " + data + b"\n\n"
+
+
+class Decoder:
+    """`feed(bytes) -> list[Event]`, and `close()` for what stands unfinished at the end.
+
+    overflowed: an event grew past `limit_bytes`; nothing more comes out.
+    progressed: the last feed held something other than comments and blank lines: the upstream is alive and generating.
+    """
+
+    __slots__ = ("_buffer", "_carriage_return", "_limit_bytes", "_opening", "overflowed", "progressed")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._buffer = bytearray()
+        self._carriage_return = False  # a CR ended the last feed: the LF of a CRLF may follow
+        self._opening: bytes | None = b""  # what came of a possible byte order mark; None once that is settled
+        self.overflowed = False
+        self.progressed = False
+
+    def feed(self, data: bytes) -> list[Event]:
+        if self._opening is not None:
+            data = self._without_bom(data)
+        if self._carriage_return or b"\r" in data:
+            data = self._line_feeds_only(data)
+        if not data or self.overflowed:
+            self.progressed = False
+            return []
+        buffer = self._buffer
+        if not buffer and data.endswith(b"\n\n"):  # the common case: whole events in one read
+            whole = data
+        else:
+            scan_from = max(len(buffer) - 1, 0)
+            buffer += data
+            end = buffer.rfind(b"\n\n", scan_from)
+            if end < 0:
+                self.progressed = not buffer.startswith(b":")
+                self.overflowed = len(buffer) > self._limit_bytes
+                return []
+            whole = bytes(buffer[: end + 2])
+            del buffer[: end + 2]
+        events: list[Event] = []
+        for block in whole.split(b"\n\n"):
+            if block:
+                read_block(block, events)
+        self.progressed = bool(events)
+        return events
+
+    def close(self) -> list[Event]:
+        """The event that the end of the body left without its blank line, if there is one. Whether its data is whole is for the
+        dialect to say."""
+        events: list[Event] = []
+        rest = bytes(self._buffer) + (self._opening or b"")
+        self._buffer.clear()
+        if rest and not self.overflowed:
+            read_block(rest, events)
+        return events
+
+    def _without_bom(self, data: bytes) -> bytes:
+        data = (self._opening or b"") + data
+        if len(data) < len(BOM) and BOM.startswith(data):
+            self._opening = data
+            return b""
+        self._opening = None
+        return data.removeprefix(BOM)
+
+    def _line_feeds_only(self, data: bytes) -> bytes:
+        """A line ends at its CR; the LF of a CRLF is swallowed when it comes, in this read or the next."""
+        if not data:
+            return data
+        if self._carriage_return:
+            data = data.removeprefix(b"\n")
+        self._carriage_return = data.endswith(b"\r")
+        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+def read_block(block: bytes, events: list[Event]) -> None:
+    """Append what the lines of a block say. The two shapes that nearly every event has are taken without looking at lines."""
+    if block.startswith(b"data: "):
+        if b"\n" not in block and len(block) > 6:
+            events.append(Event(None, block[6:], block + b"\n\n"))
+            return
+    elif block.startswith(b"event: "):
+        name_end = block.find(b"\n")
+        if block.startswith(b"data: ", name_end + 1) and name_end > 0 and block.find(b"\n", name_end + 1) < 0:
+            data = block[name_end + 7 :]
+            if data:
+                events.append(Event(block[7:name_end], data, block + b"\n\n"))
+            return
+    read_lines(block, events)
+
+
+def read_lines(block: bytes, events: list[Event]) -> None:
+    name: bytes | None = None
+    lines: list[bytes] = []
+    for line in block.split(b"\n"):
+        field, colon, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            if lines and _complete(lines, value):
+                _dispatch(name, lines, events)
+                name, lines = None, []
+            lines.append(value)
+        elif field == b"event" and colon:
+            if lines and any(lines) and is_object(b"\n".join(lines)):
+                _dispatch(name, lines, events)
+                name, lines = None, []
+            name = value or None
+        elif line.lstrip()[:1] == b"{":  # JSON that lost its `data:`
+            if lines and _complete(lines, line):
+                _dispatch(name, lines, events)
+                name, lines = None, []
+            lines.append(line.strip())
+    _dispatch(name, lines, events)
+
+
+def _complete(lines: list[bytes], following: bytes) -> bool:
+    """Whether the data so far is a whole JSON object that the following line cannot belong to: then a blank line is missing."""
+    start = following.lstrip()[:1]
+    if start not in (b"{", b"[") or not lines[-1].rstrip().endswith(b"}"):
+        return False
+    return is_object(b"\n".join(lines))
+
+
+def _dispatch(name: bytes | None, lines: list[bytes], events: list[Event]) -> None:
+    data = b"\n".join(lines).removeprefix(b"\n") if any(lines) else b""
+    if data:
+        events.append(Event(name, data, render(data, name)))
