@@ -17,7 +17,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from gateway.dialects.base import Dialect, Style, structure
+from gateway.dialects.base import Dialect, Style
 from gateway.errors import Failure
 from gateway.pacing.clusters import Meter
 from gateway.pacing.pacer import Pacer, Unpaced
@@ -156,14 +156,14 @@ class Stream:
         self.wants_upstream = False
         self._closing_at = _NEVER
         if self.phase is Phase.OPEN:
-            self.pacer.push(now, structure(self.dialect.fail(failure)))
+            self.pacer.push(now, self.dialect.fail(failure))
             self.pacer.end(now)
             self.phase = Phase.CLOSING
 
     def tell(self, now: float) -> None:
         """Tell the failure in the stream although no content has come: the response had begun with a heartbeat."""
         if self.failure is not None and self.phase is Phase.HOLDING:
-            self.pacer.push(now, structure(self.dialect.fail(self.failure)))
+            self.pacer.push(now, self.dialect.fail(self.failure))
             self.phase = Phase.CLOSING
 
     def _take(self, now: float, pieces: list[Piece]) -> None:

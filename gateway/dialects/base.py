@@ -7,6 +7,7 @@ of time or of bytes beyond events. To add one: subclass, list it in gateway/dial
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -63,8 +64,27 @@ class Dialect(ABC):
         """What is still owed at the end of a proven stream: withheld events and the closing line."""
 
     @abstractmethod
-    def fail(self, failure: Failure) -> bytes:
+    def fail(self, failure: Failure) -> Piece:
         """The event that tells a client of a failure in mid-stream."""
+
+    @classmethod
+    def error_body(cls, failure: Failure) -> bytes:
+        """The body of an error response, in the shape that the dialect's clients read."""
+        return error_body(failure)
+
+    @classmethod
+    def as_stream(cls, media_type: bytes, body: bytes) -> bytes | Failure:
+        """A whole answer, where a stream was wanted, as the events that a stream would have brought."""
+        kind = media_type.decode("latin-1") or "an answer without a content type"
+        return Failure(
+            "upstream_not_a_stream",
+            f"The upstream answered {kind} where a stream was asked for. Check its base_url and that it can stream.",
+        )
+
+    @classmethod
+    def gathered(cls, events: Iterable[Event]) -> bytes | Failure:
+        """The events of a stream, where one answer was wanted, as the answer that they add up to."""
+        return Failure("upstream_incomplete", "The upstream sent a stream that was cut short where one answer was asked for. Ask again.")
 
     @abstractmethod
     def heartbeat(self, style: Style) -> bytes | None:

@@ -6,7 +6,7 @@ apart and mended, and what needs the past is asked of those who keep it (finish 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +20,7 @@ from gateway.dialects.finishes import Finishes
 from gateway.dialects.halves import Halves
 from gateway.dialects.reported import reported
 from gateway.dialects.text import joins, weigh
+from gateway.dialects.whole import as_completion, as_stream
 from gateway.errors import Failure
 from gateway.piece import Kind, Piece
 from gateway.wire import jsontext
@@ -150,6 +151,9 @@ class ChoicesDialect(Dialect):
         data = event.data.strip()
         if data == b"[DONE]":
             return self._done()
+        if b"\n" in data:
+            data = jsontext.one_line(data)
+            event = Event(event.name, data, b"data: " + data + b"\n\n")
         try:
             top = jsontext.members(data)
         except ValueError:
@@ -168,7 +172,7 @@ class ChoicesDialect(Dialect):
         self.failure = reported(top)
         if self.failure is not None:
             return []
-        changed = b"\n" in event.data
+        changed = False
         if "error" in top:  # null: its mere presence breaks openai-go
             del top["error"]
             changed = True
@@ -231,8 +235,16 @@ class ChoicesDialect(Dialect):
 
     # Our own events
 
-    def fail(self, failure: Failure) -> bytes:
-        return b"data: " + jsontext.one_line(error_body(failure)) + b"\n\n"
+    def fail(self, failure: Failure) -> Piece:
+        return structure(b"data: " + jsontext.one_line(error_body(failure)) + b"\n\n")
+
+    @classmethod
+    def as_stream(cls, media_type: bytes, body: bytes) -> bytes | Failure:
+        return as_stream(media_type, body)
+
+    @classmethod
+    def gathered(cls, events: Iterable[Event]) -> bytes | Failure:
+        return as_completion(events)
 
     def heartbeat(self, style: Style) -> bytes | None:
         if style != "chunk":

@@ -32,8 +32,8 @@ class Plain(Dialect):
         self.ended = True
         return []
 
-    def fail(self, failure: Failure) -> bytes:
-        return b"event: error\ndata: " + jsontext.one_line(error_body(failure)) + b"\n\n"
+    def fail(self, failure: Failure) -> Piece:
+        return structure(b"event: error\ndata: " + jsontext.one_line(error_body(failure)) + b"\n\n")
 
     def heartbeat(self, style: Style) -> bytes | None:
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from gateway.dialects.base import Dialect
 from gateway.dialects.reported import reported
 from gateway.errors import Failure
 from gateway.wire import jsontext
@@ -23,13 +24,13 @@ def as_stream(media_type: bytes, body: bytes) -> bytes | Failure:
     try:
         top = jsontext.members(body.removesuffix(b"data: [DONE]").strip())
     except ValueError:
-        return _neither(media_type)
+        return Dialect.as_stream(media_type, body)
     failure = reported(top)
     if failure is not None:
         return failure
     choices = top.get("choices", b"")
     if not choices.startswith(b"["):
-        return _neither(media_type)
+        return Dialect.as_stream(media_type, body)
     envelope = {key: raw for key, raw in top.items() if key not in ("choices", "usage")}
     chat = top.get("object") != b'"text_completion"'
     if chat:
@@ -77,7 +78,7 @@ def as_completion(events: Iterable[Event]) -> bytes | Failure:
             _add(choices, choice, position)
     whole = whole or (bool(choices) and all(choice.get("finish_reason") for choice in choices.values()))
     if not choices or not whole:
-        return Failure("upstream_incomplete", "The upstream sent a stream that was cut short where one answer was asked for. Ask again.")
+        return Dialect.gathered(())
     if top.get("object") == b'"chat.completion.chunk"':
         top["object"] = b'"chat.completion"'
     top["choices"] = jsontext.dump([choices[index] for index in sorted(choices)])
@@ -134,11 +135,3 @@ def _add_call(calls: list[dict[str, Any]], part: dict[str, Any], position: int) 
     call["function"]["name"] = call["function"]["name"] or function.get("name") or ""
     arguments = function.get("arguments") or ""
     call["function"]["arguments"] += arguments if isinstance(arguments, str) else jsontext.dump(arguments).decode()
-
-
-def _neither(media_type: bytes) -> Failure:
-    return Failure(
-        "upstream_not_a_stream",
-        f"The upstream answered {media_type.decode('latin-1') or 'without a content type'} where a stream was asked for. "
-        "Check its base_url and that it can stream.",
-    )

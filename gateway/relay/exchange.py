@@ -16,25 +16,20 @@ from typing import Final
 import httpx
 
 from gateway.clock import Ticker
-from gateway.dialects.base import error_body
 from gateway.errors import Failure
 from gateway.relay.channel import Channel, Send
 from gateway.relay.failures import before_the_answer, in_the_answer
+from gateway.relay.intake import Intake, unreadable
 from gateway.settings import Clocks, Limits
 from gateway.stream import Phase, Stream
 from gateway.upstream.body import Handle
 from gateway.upstream.push import push
 from gateway.wire import headers
-from gateway.wire.coding import CodingError, Decompressor, codings
+from gateway.wire.coding import CodingError
 from gateway.wire.headers import Fields
 
 LINGER_S: Final = 1.0  # after the last event, for the end of the HTTP message: then the connection can be used again
-ERROR_BODY_BYTES: Final = 64 * 1024  # of an upstream's error that must go into a stream which has begun
 _STEP_S: Final = 0.001  # uvloop spins on timers under a millisecond
-
-
-# An answer that is no event stream, made one: its media type and whole body in, SSE bytes out; a Failure where that cannot be done.
-Converter = Callable[[bytes, bytes], bytes | Failure]
 
 
 class Exchange:
@@ -50,8 +45,6 @@ class Exchange:
         limits: Limits,
         *,
         request_id: bytes,
-        render_error: Callable[[Failure], bytes] = error_body,
-        convert: Converter | None = None,
     ) -> None:
         self.stream = stream
         self.status = 0
@@ -62,17 +55,15 @@ class Exchange:
         self._clocks = clocks
         self._limits = limits
         self._request_id = request_id
-        self._render_error = render_error
-        self._convert = convert
         self._fields: Fields = []
         self._source: Handle | None = None
         self._paused = False
-        self._decompressors: list[Decompressor] = []
+        self._intake: Intake | None = None
+        self._over = False  # the upstream's body has ended
         self._slot: int | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._blocked_since = 0.0
         self._attempt: asyncio.Task[None] | None = None
-        self._gathered: bytearray | None = None  # of an answer that is no stream, or of an error body
         self._lingering = False
         self.done: asyncio.Future[None] = loop.create_future()
 
@@ -116,25 +107,15 @@ class Exchange:
         self._take(response)
 
     def _take(self, response: httpx.Response) -> None:
-        fields = response.headers.raw
-        self._fields = headers.of_a_stream(fields)
+        self._fields = headers.of_a_stream(response.headers.raw)
         try:
-            self._decompressors = [
-                Decompressor(coding, self._limits.event_bytes) for coding in reversed(codings(headers.first(fields, b"content-encoding")))
-            ]
+            self._intake = Intake(response, self.stream.dialect, self._limits.event_bytes)
         except CodingError as error:
-            self._fail(Failure("upstream_encoding", f"The upstream's answer cannot be read: {error}."))
+            self._fail(unreadable(error))
             return
-        media_type = headers.media_type(fields)
-        if response.status_code >= 300:
-            self._gathered = bytearray()
-            self._end_of_gathered = lambda body: Failure("upstream_error", "the upstream refused", response.status_code, _as_error(body))
-        elif media_type not in (b"text/event-stream", b""):
-            self._gathered = bytearray()
-            self._end_of_gathered = lambda body: self._convert(media_type, body) if self._convert is not None else _not_a_stream(media_type)
         assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101  # what an async transport gives
         self._source = push(response.stream, self)
-        if self.done.done() or not self.stream.wants_upstream:  # all of it had come already
+        if self._over or not self.stream.wants_upstream:  # all of it had come already
             self._release_source()
 
     # The upstream's side: a sink
@@ -142,36 +123,36 @@ class Exchange:
     def data(self, chunk: bytes) -> None:
         if self._lingering:
             return
-        if self._decompressors:
-            try:
-                for decompressor in self._decompressors:
-                    chunk = decompressor.feed(chunk)
-            except CodingError as error:
-                self._fail(Failure("upstream_encoding", f"The upstream's answer cannot be read: {error}."))
+        intake = self._intake
+        if intake is not None and not intake.transparent:
+            fed = intake.feed(chunk)
+            if isinstance(fed, Failure):
+                self._fail(fed)
                 return
-        if self._gathered is not None:
-            self._gathered += chunk
-            if len(self._gathered) > self._limits.event_bytes:
-                self._fail(Failure("upstream_event_too_large", "The upstream's answer is larger than limits.event_bytes; raise it."))
-            return
+            chunk = fed
         now = self._loop.time()
-        self.stream.receive(now, chunk)
+        stream = self.stream
+        stream.receive(now, chunk)
         self._flush(now)
-        if not self._paused and self._source is not None and self.stream.held_bytes > self._limits.stream_bytes:
+        if stream.dialect.proven and stream.dialect.closes:  # it closes soon, whatever comes
+            self._disarm()
+            self._arm()
+        if not self._paused and self._source is not None and stream.held_bytes > self._limits.stream_bytes:
             self._paused = True
             self._source.pause()
 
     def end(self, error: Exception | None) -> None:
         self._source = None
+        self._over = True
         if self._lingering:
             return
         now = self._loop.time()
-        if self._gathered is not None and error is None:
-            outcome = self._end_of_gathered(bytes(self._gathered))
-            if isinstance(outcome, Failure):
-                self._fail(outcome)
+        if self._intake is not None and error is None:
+            rest = self._intake.finish()
+            if isinstance(rest, Failure):
+                self._fail(rest)
                 return
-            self.stream.receive(now, outcome)
+            self.stream.receive(now, rest)
         self.stream.upstream_ended(now, None if error is None else in_the_answer(error))
         self._flush(now)
 
@@ -254,7 +235,7 @@ class Exchange:
             self.stream.tell(now)
             self._flush(now)
             return
-        body = self._render_error(failure)
+        body = self.stream.dialect.error_body(failure)
         fields = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *failure.headers]
         self._begin(failure.http_status, fields)
         self._channel.write({"type": "http.response.body", "body": body, "more_body": False})
@@ -326,18 +307,3 @@ class Exchange:
                 self._source = None
         else:
             self._release_source()
-
-    _end_of_gathered: Callable[[bytes], bytes | Failure]
-
-
-def _not_a_stream(media_type: bytes) -> Failure:
-    return Failure(
-        "upstream_not_a_stream",
-        f"The upstream answered {media_type.decode('latin-1')} where a stream was asked for. Check its base_url and that it can stream.",
-    )
-
-
-def _as_error(body: bytes) -> bytes | None:
-    """An upstream's error body if it has the shape that clients read, and can stand in one event."""
-    text = body.strip()
-    return text if len(text) <= ERROR_BODY_BYTES and text.startswith(b"{") and b'"error"' in text else None

@@ -8,40 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-from collections.abc import MutableMapping
 from typing import Any, Final
 
 import httpx
 
-from gateway.dialects import DIALECTS, Dialect, Plain
-from gateway.dialects.choices import ChoicesDialect
-from gateway.dialects.heartbeats import style_for
-from gateway.dialects.whole import as_completion, as_stream
+from gateway.dialects import Dialect
 from gateway.errors import Failure
-from gateway.metrics.record import Record
-from gateway.pacing.clusters import Meter
-from gateway.pacing.pacer import Pacer, Unpaced
 from gateway.relay.channel import Send
-from gateway.relay.exchange import Exchange
 from gateway.relay.failures import before_the_answer
 from gateway.server.answers import answer, refuse
-from gateway.server.asking import Ask, ClientGone, Receive, Refused, read_body, understand
-from gateway.server.gateway import Gateway, Holds
+from gateway.server.asking import ClientGone, Receive, Refused, read_body, understand
+from gateway.server.call import Call, Scope
+from gateway.server.gateway import Gateway
 from gateway.server.passing import Upload, gather, head, pass_on
+from gateway.server.streaming import exchange_for, note
 from gateway.server.upstreaming import request_for
-from gateway.stream import Stream
-from gateway.upstream.targets import Target, api_path
 from gateway.wire import headers
 from gateway.wire.coding import CodingError, Decompressor, codings
-from gateway.wire.headers import Fields
 from gateway.wire.sse import Decoder
-
-Scope = MutableMapping[str, Any]
 
 LOG: Final = logging.getLogger("decluster")
 _RIGHT_PATHS: Final = "The API is under /v1/, e.g. POST /v1/chat/completions; set the client's base_url to http://HOST:PORT/v1."
-_OPERATIONS: Final = {b"/embeddings": "embeddings", b"/chat/completions": "chat", b"/completions": "text_completion"}
 
 
 class Api:
@@ -54,39 +41,10 @@ class Api:
         await _Request(self._gateway, scope, receive, send).serve()
 
 
-class _Request:
-    __slots__ = (
-        "ask",
-        "began",
-        "dialect",
-        "fields",
-        "gateway",
-        "method",
-        "path",
-        "receive",
-        "record",
-        "request_id",
-        "scope",
-        "send",
-        "target",
-    )
+class _Request(Call):
+    """One request on its way."""
 
-    def __init__(self, gateway: Gateway, scope: Scope, receive: Receive, send: Send) -> None:
-        self.gateway = gateway
-        self.scope = scope
-        self.receive = receive
-        self.send = send
-        self.began = gateway.loop.time()
-        self.method: str = scope["method"]
-        self.fields: Fields = scope["headers"]
-        self.request_id = b"req_" + os.urandom(12).hex().encode()
-        self.path = api_path(scope.get("raw_path") or scope["path"].encode())
-        self.target: Target = gateway.target
-        self.dialect: type[Dialect] | None = DIALECTS.get(self.path or b"") if self.method == "POST" else None
-        self.ask = Ask()
-        operation = _OPERATIONS.get(self.path or b"", "other")
-        shown = (self.path or b"").decode("latin-1").split("/")[1:2]  # what follows may be an id
-        self.record = Record(operation, f"/v1/{shown[0] if shown else ''}", None, False, request_id=self.request_id.decode())
+    __slots__ = ()
 
     async def serve(self) -> None:
         try:
@@ -96,17 +54,20 @@ class _Request:
         except Refused as refused:
             self.record.reason = refused.failure.code
             self.record.status = refused.failure.http_status
-            await refuse(self.send, refused.failure, self.request_id)
+            await self._refuse(refused.failure)
         except Exception:
             LOG.exception("a request failed inside the gateway", extra={"request_id": self.record.request_id})  # names places, not values
             self.record.reason = "internal"
             if not self.record.status:
                 self.record.status = 500
                 failure = Failure("internal", "The gateway failed to handle this request; its log says where.")
-                await refuse(self.send, failure, self.request_id)
+                await self._refuse(failure)
         finally:
             self.record.duration_s = self.gateway.loop.time() - self.began
             self.gateway.book(self.record)
+
+    async def _refuse(self, failure: Failure) -> None:
+        await refuse(self.send, failure, self.request_id, self.dialect.error_body(failure) if self.dialect else None)
 
     async def _serve(self) -> None:
         if self.path is None:
@@ -123,7 +84,7 @@ class _Request:
         upstream = self.target.upstream
         self.record.upstream, self.record.provider = upstream.name, upstream.provider
         limits = self.gateway.settings.limits
-        if self.dialect is None:
+        if self.dialect is None or self.method != "POST":
             await self._pass(self._upload())
             return
         body = await read_body(self.receive, self.fields, limits.request_bytes)
@@ -137,7 +98,7 @@ class _Request:
     # A stream
 
     async def _stream(self, body: bytes) -> None:
-        exchange = self._exchange(self._new_dialect())
+        exchange = exchange_for(self)
         request = self._request(body, stream=True)
         transport = self.gateway.transport(self.target)
 
@@ -151,12 +112,12 @@ class _Request:
         finally:
             self.gateway.exchanges.discard(exchange)
             watch.cancel()
-            self._note(exchange)
+            note(self, exchange)
 
     async def _adopt(self, response: httpx.Response) -> None:
-        """An event stream where none was expected here."""
+        """An event stream that the request's body did not ask for: by its path or query it did."""
         self.record.stream = True
-        exchange = self._exchange(Plain())
+        exchange = exchange_for(self)
         watch = self.gateway.loop.create_task(self._watch(exchange.leave))
         self.gateway.exchanges.add(exchange)
         try:
@@ -164,71 +125,7 @@ class _Request:
         finally:
             self.gateway.exchanges.discard(exchange)
             watch.cancel()
-            self._note(exchange)
-
-    def _new_dialect(self) -> Dialect:
-        made = self.dialect
-        if made is not None and issubclass(made, ChoicesDialect):
-            return made(self.ask.choices, "chatcmpl-" + self.request_id.decode())
-        return made() if made is not None else Plain()
-
-    def _exchange(self, dialect: Dialect) -> Exchange:
-        gateway, settings = self.gateway, self.gateway.settings
-        holds = Holds()
-        self.record.holds = holds.rows
-        raw = self._raw() or not dialect.closes
-        pacer = Unpaced(holds) if raw else Pacer(settings.pacing, gateway.horizon(self.target, self.ask.model), holds)
-        agent = (headers.first(self.fields, b"user-agent") or b"").decode("latin-1")
-        stream = Stream(
-            self.began,
-            dialect,
-            pacer,
-            settings.clocks,
-            heartbeat_every=settings.heartbeat.every,
-            heartbeat_style=style_for(settings.heartbeat.style, dialect.name, agent),
-            event_bytes=settings.limits.event_bytes,
-            arrived=Meter(),
-            delivered=Meter(),
-        )
-        convert = as_stream if isinstance(dialect, ChoicesDialect) else None
-        return Exchange(
-            gateway.loop,
-            gateway.ticker,
-            stream,
-            self.send,
-            settings.clocks,
-            settings.limits,
-            request_id=self.request_id,
-            convert=convert,
-        )
-
-    def _raw(self) -> bool:
-        asked = headers.first(self.fields, b"x-client-streams")
-        if asked is None:
-            return self.gateway.settings.pacing.mode == "raw"
-        if asked.strip().lower() not in (b"raw", b"smooth"):
-            raise Refused(Failure("invalid_control", "The header x-client-streams takes raw or smooth.", param="x-client-streams"))
-        return asked.strip().lower() == b"raw"
-
-    def _note(self, exchange: Exchange) -> None:
-        """What the stream was, for the book."""
-        record, stream = self.record, exchange.stream
-        record.status = exchange.status
-        record.reason = "client_gone" if exchange.client_gone else stream.reason
-        record.arrived, record.delivered = stream.arrived, stream.delivered
-        record.deadline_releases = stream.pacer.deadline_releases
-        record.heartbeats_before = stream.heartbeats_before
-        record.heartbeats_during = stream.heartbeats - stream.heartbeats_before
-        if stream.arrived.first_at is not None:
-            record.upstream_first_s = stream.arrived.first_at - self.began
-            record.upstream_s = (stream.arrived.last_at or self.began) - self.began
-        if stream.first_sent_at is not None and stream.arrived.first_at is not None:
-            record.first_token_s = stream.first_sent_at - self.began
-            record.overhead_s = stream.first_sent_at - stream.arrived.first_at
-        usage = stream.dialect.usage
-        if usage is not None:
-            record.input_tokens, record.output_tokens = usage.input_tokens, usage.output_tokens
-        record.usage_missing = usage is None and record.reason == "whole" and stream.dialect.closes
+            note(self, exchange)
 
     # Anything else
 
@@ -266,8 +163,8 @@ class _Request:
             raise Refused(before_the_answer(error)) from error
         self.record.status = response.status_code
         if headers.media_type(response.headers.raw) == b"text/event-stream" and response.status_code < 300:
-            if self.dialect is not None and issubclass(self.dialect, ChoicesDialect):
-                await self._gather_completion(response)
+            if self.dialect is not None and self.method == "POST":
+                await self._gather(response, self.dialect)
             else:
                 await self._adopt(response)
             return
@@ -279,7 +176,7 @@ class _Request:
         except httpx.TransportError:
             self.record.reason = "upstream_reset"  # and the client's message is left unfinished, which tells it so
 
-    async def _gather_completion(self, response: httpx.Response) -> None:
+    async def _gather(self, response: httpx.Response, dialect: type[Dialect]) -> None:
         """A stream that nobody asked for: added up to the one answer that was."""
         limit = self.gateway.settings.limits.event_bytes
         try:
@@ -295,7 +192,7 @@ class _Request:
         if body is None:
             raise Refused(Failure("upstream_event_too_large", "The upstream's answer is larger than limits.event_bytes; raise it."))
         decoder = Decoder(limit)
-        whole = as_completion([*decoder.feed(body), *decoder.close()])
+        whole = dialect.gathered([*decoder.feed(body), *decoder.close()])
         if isinstance(whole, Failure):
             raise Refused(whole)
         stale = (b"content-type", b"content-length", b"content-encoding")

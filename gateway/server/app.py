@@ -7,8 +7,9 @@ from typing import Any, Final
 from starlette.applications import Starlette
 
 from gateway.relay.channel import Send
-from gateway.server.api import Api, Scope
+from gateway.server.api import Api
 from gateway.server.asking import Receive
+from gateway.server.call import Scope
 from gateway.server.gateway import Gateway
 from gateway.server.own import Own
 

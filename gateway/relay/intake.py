@@ -1,0 +1,72 @@
+"""What the bytes of an upstream's answer are: an event stream, compressed or not; something else where a stream was asked for; an error.
+
+Turns body bytes into SSE bytes for the stream's machine. Bounded: what must be gathered whole is at most `limit_bytes`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import httpx
+
+from gateway.dialects.base import Dialect
+from gateway.errors import Failure
+from gateway.wire import headers
+from gateway.wire.coding import CodingError, Decompressor, codings
+
+ERROR_BODY_BYTES: Final = 64 * 1024  # of an upstream's error that must go into a stream which has begun
+_STREAM: Final = (b"text/event-stream", b"")  # servers that forget the type send events all the same
+
+
+class Intake:
+    """`feed` each read, `finish` at the end; both give SSE bytes or the Failure that the answer comes to."""
+
+    __slots__ = ("_decompressors", "_dialect", "_gathered", "_limit_bytes", "_media_type", "_status")
+
+    def __init__(self, response: httpx.Response, dialect: Dialect, limit_bytes: int) -> None:
+        """CodingError where the answer's coding is not known."""
+        fields = response.headers.raw
+        applied = codings(headers.first(fields, b"content-encoding"))
+        self._decompressors = [Decompressor(coding, limit_bytes) for coding in reversed(applied)]
+        self._status = response.status_code
+        self._media_type = headers.media_type(fields)
+        self._dialect = dialect
+        self._limit_bytes = limit_bytes
+        streams = self._status < 300 and self._media_type in _STREAM
+        self._gathered: bytearray | None = None if streams else bytearray()
+
+    @property
+    def transparent(self) -> bool:
+        """Whether `feed` would only give back what it gets."""
+        return not self._decompressors and self._gathered is None
+
+    def feed(self, data: bytes) -> bytes | Failure:
+        try:
+            for decompressor in self._decompressors:
+                data = decompressor.feed(data)
+        except CodingError as error:
+            return unreadable(error)
+        if self._gathered is None:
+            return data
+        self._gathered += data
+        if len(self._gathered) > self._limit_bytes:
+            return Failure("upstream_event_too_large", "The upstream's answer is larger than limits.event_bytes; raise it.")
+        return b""
+
+    def finish(self) -> bytes | Failure:
+        if self._gathered is None:
+            return b""
+        body = bytes(self._gathered)
+        if self._status >= 300:
+            return Failure("upstream_error", f"The upstream answered {self._status}.", self._status, _as_error(body))
+        return self._dialect.as_stream(self._media_type, body)
+
+
+def unreadable(error: CodingError) -> Failure:
+    return Failure("upstream_encoding", f"The upstream's answer cannot be read: {error}.")
+
+
+def _as_error(body: bytes) -> bytes | None:
+    """An upstream's error body if it has the shape that clients read, and can stand in one event."""
+    text = body.strip()
+    return text if len(text) <= ERROR_BODY_BYTES and text.startswith(b"{") and b'"error"' in text else None
