@@ -1,0 +1,127 @@
+"""The effective settings, as values: what each is, its unit, its default and the reason for that default.
+
+Pure: no file is read here (gateway/config does), so that every layer may take its part of these by constructor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What a number may be, ends included; gateway/config holds a file to it, code that builds settings by itself is free."""
+
+    low: float
+    high: float
+    unit: Literal["s", "bytes", ""] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What a string is, so that gateway/config knows its form and which ones `--print-config` hides."""
+
+    role: Literal["name", "model", "url", "host", "secret", "file"]
+
+
+@dataclass(frozen=True, slots=True)
+class MaxLag:
+    """The longest that a token waits, in seconds, by kind."""
+
+    content: Annotated[float, Range(0.05, 60, "s")] = 1.0
+    reasoning: Annotated[float, Range(0.05, 60, "s")] = 2.5
+    tool: Annotated[float, Range(0.05, 60, "s")] = 0.5  # agents wait for whole arguments
+
+
+@dataclass(frozen=True, slots=True)
+class Pacing:
+    mode: Literal["smooth", "raw"] = "smooth"
+    max_lag: MaxLag = field(default_factory=MaxLag)
+    # s: what is held of one kind is out so long after the next kind arrived
+    switch: Annotated[float, Range(0.05, 60, "s")] = 0.5
+    end: Annotated[float, Range(0.05, 60, "s")] = 0.5  # s: and everything so long after the upstream's last token
+    # a cluster is 24 in 50 ms; two below it, for pieces that cannot be cut exactly
+    ceiling_tokens: Annotated[int, Range(1, 10_000)] = 22
+    # s: wider than 50 ms, so that 10 ms of network jitter makes no cluster of it
+    ceiling_window: Annotated[float, Range(0.01, 1, "s")] = 0.064
+    frame: Annotated[float, Range(0.005, 1, "s")] = 0.021  # s: three frames to the window
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    # s without a byte to the client; half of the shortest idle limit in common use (30 s)
+    every: Annotated[float, Range(0.05, 3600, "s")] = 15.0
+    style: Literal["auto", "comment", "chunk", "native"] = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Seconds; None is off."""
+
+    connect: Annotated[float, Range(0.05, 600, "s")] = 10.0
+    # as the SDKs' own default: reasoning models think before they answer
+    headers: Annotated[float | None, Range(0.05, 86_400, "s")] = 600.0
+    first_content: Annotated[float | None, Range(0.05, 86_400, "s")] = 600.0
+    silence: Annotated[float | None, Range(0.05, 86_400, "s")] = 300.0  # no semantic event from the upstream
+    total: Annotated[float | None, Range(0.05, 86_400, "s")] = None  # total caps cut healthy streams
+    client_stall: Annotated[float | None, Range(0.05, 86_400, "s")] = 120.0  # a write that the client does not take
+    # after the proof of a whole stream: how long usage and the closing line may take
+    closing: Annotated[float, Range(0.01, 60, "s")] = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    request_bytes: Annotated[int, Range(2**10, 2**34, "bytes")] = 64 * 2**20  # a request with several images is 25 MB
+    # response.completed repeats the whole answer; images come in one event
+    event_bytes: Annotated[int, Range(2**10, 2**30, "bytes")] = 16 * 2**20
+    # held for one client that does not read; then the upstream waits
+    stream_bytes: Annotated[int, Range(2**12, 2**30, "bytes")] = 2 * 2**20
+    connections_idle: Annotated[int, Range(0, 65_536)] = 256  # kept to one upstream
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    name: Annotated[str, Text("name")]
+    base_url: Annotated[str, Text("url")]
+    api_key: Annotated[str | None, Text("secret")] = None  # None: the client's own Authorization passes through
+    headers: tuple[tuple[str, str], ...] = ()
+    ca_file: Annotated[str | None, Text("file")] = None
+    provider: Annotated[str, Text("name")] = "openai"  # gen_ai_provider_name
+    # names that may stand in metrics besides those that the upstream lists
+    models: Annotated[tuple[str, ...], Text("model")] = ()
+    forward_extensions: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    host: Annotated[str, Text("host")] = "127.0.0.1"
+    port: Annotated[int, Range(0, 65_535)] = 8080
+    # s: longer than the 60-75 s of load balancers, or they meet closed connections
+    keep_alive: Annotated[float, Range(1, 86_400, "s")] = 120.0
+    allow_public: bool = False  # else: no listening beyond loopback while an upstream has a key that any caller would use
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    # s that running streams have after SIGTERM; what Kubernetes gives by default
+    grace: Annotated[float, Range(0, 86_400, "s")] = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["json", "text"] = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    upstreams: tuple[Upstream, ...]
+    listen: Listen = field(default_factory=Listen)
+    pacing: Pacing = field(default_factory=Pacing)
+    heartbeat: Heartbeat = field(default_factory=Heartbeat)
+    clocks: Clocks = field(default_factory=Clocks)
+    limits: Limits = field(default_factory=Limits)
+    shutdown: Shutdown = field(default_factory=Shutdown)
+    overflow: Literal["block", "drop_oldest"] = "block"
+    log: Log = field(default_factory=Log)
