@@ -45,7 +45,7 @@ class Pacing:
     ceiling_tokens: Annotated[int, Range(1, 10_000)] = 22
     # s: wider than 50 ms, so that 10 ms of network jitter makes no cluster of it
     ceiling_window: Annotated[float, Range(0.01, 1, "s")] = 0.064
-    frame: Annotated[float, Range(0.005, 1, "s")] = 0.021  # s: three frames to the window
+    frame: Annotated[float, Range(0.005, 1, "s")] = 0.020  # s: three frames to the window, with room for a late tick
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ from gateway.dialects.base import Dialect, Style
 from gateway.errors import Failure
 from gateway.pacing.clusters import Meter
 from gateway.pacing.pacer import Pacer, Unpaced
-from gateway.piece import Piece
+from gateway.pacing.run import runs
+from gateway.piece import Kind, Piece
 from gateway.settings import Clocks
 from gateway.wire.sse import COMMENT_HEARTBEAT, Decoder
 
@@ -113,14 +114,18 @@ class Stream:
         if self._decoder.progressed:
             self._last_heard = now
         dialect = self.dialect
+        pieces: list[Piece] = []
         for event in events:
-            self._take(now, dialect.read(event))
-            if dialect.failure is not None:
-                self.fail(now, dialect.failure)
-                return
-            if dialect.ended:
-                self._whole(now)
-                return
+            pieces += dialect.read(event)
+            if dialect.failure is not None or dialect.ended:
+                break
+        self._take(now, pieces)
+        if dialect.failure is not None:
+            self.fail(now, dialect.failure)
+            return
+        if dialect.ended:
+            self._whole(now)
+            return
         if self._decoder.overflowed:
             self.fail(now, Failure("upstream_event_too_large", "The upstream sent an event larger than limits.event_bytes; raise it."))
         elif events and dialect.closes:
@@ -167,11 +172,9 @@ class Stream:
             self.phase = Phase.CLOSING
 
     def _take(self, now: float, pieces: list[Piece]) -> None:
-        for piece in pieces:
-            if piece.weight:
-                self.arrived.add(now, piece.weight, piece.kind)
+        count(self.arrived, now, pieces)
         if self.phase is not Phase.HOLDING:
-            for piece in pieces:
+            for piece in runs(pieces) if len(pieces) > 1 else pieces:
                 self.pacer.push(now, piece)
             return
         self._held_back += pieces
@@ -179,7 +182,7 @@ class Stream:
             self.phase = Phase.OPEN
             self.first_content_at = now
             self._first_content_by = _NEVER
-            for piece in self._held_back:
+            for piece in runs(self._held_back):
                 self.pacer.push(now, piece)
             self._held_back = []
 
@@ -205,12 +208,8 @@ class Stream:
         if self.phase is Phase.OPEN or self.phase is Phase.CLOSING:
             pieces = self.pacer.due(now)
             if pieces:
-                delivered = self.delivered
-                for piece in pieces:
-                    if piece.weight:
-                        if self.first_sent_at is None:
-                            self.first_sent_at = now
-                        delivered.add(now, piece.weight, piece.kind)
+                if count(self.delivered, now, pieces) and self.first_sent_at is None:
+                    self.first_sent_at = now
                 if self.phase is Phase.CLOSING and self.pacer.empty:
                     self.phase = Phase.ENDED
                 self._last_sent = now
@@ -267,3 +266,21 @@ class Stream:
     @property
     def reason(self) -> str:
         return "whole" if self.failure is None else self.failure.code
+
+
+def count(meter: Meter, now: float, pieces: list[Piece]) -> bool:
+    """Tell a meter of the tokens that passed at one moment, kind by kind. Whether there were any."""
+    tokens, kind = 0.0, Kind.STRUCTURE
+    any_tokens = False
+    for piece in pieces:
+        weight = piece.weight
+        if weight:
+            any_tokens = True
+            if piece.kind is not kind and tokens:
+                meter.add(now, tokens, kind)
+                tokens = 0.0
+            kind = piece.kind
+            tokens += weight
+    if tokens:
+        meter.add(now, tokens, kind)
+    return any_tokens

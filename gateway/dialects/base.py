@@ -53,7 +53,7 @@ class Dialect(ABC):
         self.noise = 0
         self.model: str | None = None
         self.usage: Usage | None = None
-        self.text_tail = ""  # the end of the last delta, to see whether the next continues its grapheme
+        self.text_tail = ""  # the last delta's text, to see whether the next continues its last grapheme
 
     @abstractmethod
     def read(self, event: Event) -> list[Piece]:

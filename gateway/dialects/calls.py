@@ -5,6 +5,8 @@ SDKs add up the strings of a call's deltas, so an id or a name that a server rep
 
 from __future__ import annotations
 
+from typing import Any
+
 from gateway.dialects.chunks import Chunk
 from gateway.wire import jsontext
 from gateway.wire.jsontext import Members
@@ -15,10 +17,23 @@ _EMPTY = (b"null", b'""')
 class OpenCalls:
     """The calls of all choices. Bounded by the calls that the answer makes."""
 
-    __slots__ = ("_sent",)
+    __slots__ = ("_open", "_sent")
 
     def __init__(self) -> None:
+        self._open: set[tuple[int, int]] = set()
         self._sent: dict[tuple[int, bytes], tuple[bytes, bytes]] = {}  # (choice, call index) -> id and name that were sent
+
+    def going_on(self, choice: int, calls: Any) -> str | None:
+        """The arguments of a delta that only goes on with one open call, as nearly all do; None where it needs a look."""
+        try:
+            [call] = calls
+            arguments = call["function"]["arguments"]
+            index = call["index"]
+        except (TypeError, ValueError, KeyError):
+            return None
+        if len(call) != 2 or len(call["function"]) != 1 or type(arguments) is not str or type(index) is not int:
+            return None
+        return arguments if (choice, index) in self._open else None
 
     def mend(self, chunk: Chunk) -> None:
         """Give indexes that are missing; drop ids and names that are empty or repeated; write arguments that are an object as text."""
@@ -52,6 +67,7 @@ class OpenCalls:
             changed = True
         if changed and function:
             call["function"] = jsontext.join(function)
+        self._open.add((choice, int(call["index"])))
         self._sent[choice, call["index"]] = (sent_id or call_id, sent_name or name)
         return changed
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
+from gateway.dialects.alike import Alike
 from gateway.dialects.base import CUT_FROM_TOKENS, DONE, Dialect, Style, Usage, error_body, structure
 from gateway.dialects.calls import OpenCalls
 from gateway.dialects.chunks import Chunk, text_of
@@ -28,35 +29,33 @@ from gateway.wire.jsontext import Members
 from gateway.wire.sse import Event
 
 _ENVELOPE: Final = ("id", "object", "created", "model", "system_fingerprint")
-_TAIL_CHARACTERS: Final = 64  # the longest emoji sequences have 35
 
 
 class _Delta(msgspec.Struct, gc=False):
+    # UNSET only where null is to be told from absence: it must be mended.
     role: Any = UNSET
-    content: Any = UNSET
-    reasoning_content: Any = UNSET
-    reasoning: Any = UNSET
-    refusal: Any = UNSET
-    tool_calls: Any = UNSET
-    function_call: Any = UNSET
+    content: Any = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    refusal: Any = None
+    tool_calls: Any = None
+    function_call: Any = None
 
 
 class _Choice(msgspec.Struct, gc=False):
-    index: Any = UNSET
-    delta: Any = UNSET
-    text: Any = UNSET
-    finish_reason: Any = UNSET
-    logprobs: Any = UNSET
+    index: Any = None
+    text: Any = None
+    finish_reason: Any = None
+    logprobs: Any = None
 
 
 class _ChatChoice(_Choice, gc=False):
-    delta: _Delta | msgspec.UnsetType | None = UNSET
+    delta: _Delta | None = None
 
 
 class _Chunk(msgspec.Struct, gc=False):
     choices: list[_Choice]
-    model: Any = UNSET
-    usage: Any = UNSET
+    usage: Any = None
     error: Any = UNSET
 
 
@@ -66,7 +65,6 @@ class _ChatChunk(_Chunk, gc=False):
 
 _CHAT: Final = msgspec.json.Decoder(_ChatChunk)
 _COMPLETION: Final = msgspec.json.Decoder(_Chunk)
-_ABSENT: Final = (UNSET, None)
 
 
 class ChoicesDialect(Dialect):
@@ -83,6 +81,8 @@ class ChoicesDialect(Dialect):
         self._calls = OpenCalls()
         self._halves = Halves()
         self._envelope: Members | None = None  # of the first chunk: for chunks of our own
+        self._alike = Alike()
+        self._alike_kind = Kind.CONTENT
 
     # Reading
 
@@ -90,20 +90,26 @@ class ChoicesDialect(Dialect):
         data = event.data
         if self.ended:
             return []
+        alike = self._alike.text_in(data)
+        if alike is not None and event.name is None:
+            kind = self._alike_kind
+            weight = weigh(alike)
+            if weight <= CUT_FROM_TOKENS:
+                return [self._continuing(Piece(kind, weight, event.raw), alike)]
         try:
             chunk = self._decoder.decode(data)
             choice = chunk.choices[0]
         except (msgspec.DecodeError, IndexError, RecursionError):
             return self._read_carefully(event)
         if (
-            len(chunk.choices) > 1
-            or type(choice.index) is not int
-            or choice.finish_reason not in _ABSENT
-            or choice.logprobs not in _ABSENT
+            choice.finish_reason is not None
+            or choice.logprobs is not None
             or chunk.error is not UNSET
+            or type(choice.index) is not int
+            or len(chunk.choices) > 1
             or self._envelope is None
-            or self._finishes.waiting
-            or self._halves
+            or self._finishes.any_in
+            or self._halves.waiting
             or event.name is not None
             or b"\n" in data
         ):
@@ -111,36 +117,44 @@ class ChoicesDialect(Dialect):
         if self.has_delta:
             delta = choice.delta
             if (
-                type(delta) is not _Delta
+                delta is None
                 or delta.role is not UNSET
-                or delta.tool_calls not in _ABSENT
-                or delta.function_call not in _ABSENT
+                or delta.refusal
+                or delta.function_call is not None
+                or (delta.reasoning_content and delta.reasoning)
             ):
                 return self._read_carefully(event)
-            text, kind = delta.content, Kind.CONTENT
-            if not text:
-                text, kind = delta.reasoning_content or delta.reasoning, Kind.REASONING
-            elif delta.reasoning_content or delta.reasoning:
-                return self._read_carefully(event)
-            if delta.refusal:
-                return self._read_carefully(event)
+            text, kind, member = delta.content, Kind.CONTENT, b"content"
+            thought = delta.reasoning_content or delta.reasoning
+            if delta.tool_calls is not None:
+                arguments = self._calls.going_on(choice.index, delta.tool_calls)
+                if arguments is None or text or thought:
+                    return self._read_carefully(event)
+                text, kind, member = arguments, Kind.TOOL, b"arguments"
+            elif thought:
+                if text:
+                    return self._read_carefully(event)
+                text, kind = thought, Kind.REASONING
+                member = b"reasoning_content" if delta.reasoning_content else b"reasoning"
         else:
-            text, kind = choice.text, Kind.CONTENT
+            text, kind, member = choice.text, Kind.CONTENT, b"text"
         if type(text) is not str or not text:
             return self._read_carefully(event)
-        if chunk.usage not in _ABSENT:
+        if chunk.usage is not None:
             self._count(chunk.usage)
         self.committed = True
         self._finishes.spoke(choice.index)
+        self._alike.learn(data, member, text)
+        self._alike_kind = kind
         weight = weigh(text)
-        piece = Piece(kind, weight, event.raw)
         if weight > CUT_FROM_TOKENS:
-            piece = cuttable(kind, weight, event.raw, lambda: self._parts(data))
-        return [self._continuing(piece, text)]
+            return [self._continuing(cuttable(kind, weight, event.raw, lambda: self._parts(data)), text)]
+        return [self._continuing(Piece(kind, weight, event.raw), text)]
 
     def _continuing(self, piece: Piece, text: str) -> Piece:
-        piece.joined = joins(self.text_tail, text)
-        self.text_tail = text[-_TAIL_CHARACTERS:] if not text.isascii() else text[-1:]
+        if text[0] > "\x7f" or text[0] == "\n" or self.text_tail[-1:] > "\x7f":  # else two letters meet
+            piece.joined = joins(self.text_tail, text)
+        self.text_tail = text
         return piece
 
     def _parts(self, data: bytes) -> Sequence[Part]:
@@ -148,6 +162,7 @@ class ChoicesDialect(Dialect):
         return Chunk(top, jsontext.members(jsontext.elements(top["choices"])[0]), self.has_delta, 0, data).parts()
 
     def _read_carefully(self, event: Event) -> list[Piece]:
+        self._alike.forget()
         data = event.data.strip()
         if data == b"[DONE]":
             return self._done()

@@ -27,8 +27,9 @@ class Finishes:
         return bool(self._finished) and len(self._finished) >= max(self._expected, len(self._spoke | self._finished))
 
     @property
-    def waiting(self) -> bool:
-        return bool(self._held)
+    def any_in(self) -> bool:
+        """Whether a finish reason was seen: from then on each chunk needs a look."""
+        return bool(self._finished) or bool(self._held)
 
     def spoke(self, index: int) -> None:
         self._spoke.add(index)

@@ -18,7 +18,8 @@ class Halves:
     def __init__(self) -> None:
         self._waiting: dict[tuple[int, str], str] = {}
 
-    def __bool__(self) -> bool:
+    @property
+    def waiting(self) -> bool:
         return bool(self._waiting)
 
     def join(self, chunk: Chunk) -> None:

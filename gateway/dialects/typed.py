@@ -20,8 +20,6 @@ from gateway.piece import Kind, Piece
 from gateway.wire import jsontext
 from gateway.wire.sse import Event, render
 
-_TAIL_CHARACTERS: Final = 64  # the longest emoji sequences have 35
-
 
 class Head(msgspec.Struct, gc=False):
     """The few members of an event that decide its way; the rest is not built."""
@@ -78,7 +76,7 @@ class TypedDialect(Dialect):
         weight = float(tokens) if tokens else weigh(text)
         piece = cuttable(kind, weight, raw, parts) if weight > CUT_FROM_TOKENS else Piece(kind, weight, raw)
         piece.joined = joins(self.text_tail, text)
-        self.text_tail = text[-1:] if text.isascii() else text[-_TAIL_CHARACTERS:]
+        self.text_tail = text
         return piece
 
 

@@ -1,0 +1,171 @@
+"""Owns the way of a request to its connection: proxy or direct, an idle connection or a fresh one, and one retry.
+
+Must not know what requests mean, nor of targets, retries by policy or the relay's clocks.
+
+Invariants: a connection is in the pool or in an exchange, never in both. The only retry made here is of a request that met a
+kept connection which the upstream had closed meanwhile: no byte of a response came, the body can be sent again, and the second
+try is on a fresh connection. A fresh connection's failure is the caller's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import Callable
+
+import httpx
+
+from .connect import Resolve, connect, system_addresses
+from .failures import trust_failed
+from .http1 import Connection
+from .keeper import Origin
+from .pool import Pool
+from .proxies import Proxies, ProxyProblem
+from .request import encode
+from .secure import SecureConnection
+from .tls import ContextFactory, TrustError, context_factory
+
+PORTS = {"http": 80, "https": 443}
+
+
+class Transport(httpx.AsyncBaseTransport):
+    """HTTP/1.1 for one event loop. `response.stream` is a `Body`, behind a proxy a foreign stream; `push` takes both.
+
+    Of a request's `extensions["timeout"]`: `connect` covers name, TCP and TLS; `write` each wait for the socket; `read` the
+    wait for the response's head and each wait of an iteration over the body, but nothing once a sink is attached. `pool` has
+    no meaning: there is no limit of connections to wait for.
+    """
+
+    def __init__(
+        self,
+        *,
+        connections_idle: int = 256,
+        idle_expiry_s: float = 60.0,
+        head_bytes: int = 128 * 1024,
+        hold_bytes: int = 256 * 1024,
+        ssl_context: ContextFactory | None = None,
+        proxies: Proxies | None = None,
+        resolve: Resolve = system_addresses,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        """
+        connections_idle: kept to one origin; 256 is what a busy gateway has in flight to one upstream.
+        idle_expiry_s: below the 75 s after which nginx closes, so that seldom a request meets a closing connection.
+        head_bytes: the most of a response's head; 128 KiB is twice what the largest cookie and policy headers come to.
+        hold_bytes: of a body, held for a reader that is slow or not there yet; 256 KiB is one read of uvloop.
+        ssl_context: called once, in a thread, at the first https request (`tls.context_factory` by default).
+        proxies: the environment's by default. resolve: name and port to addresses, by the system's resolver by default.
+        clock: monotonic seconds for idle expiry, the loop's by default.
+        """
+        self._connections_idle = connections_idle
+        self._idle_expiry_s = idle_expiry_s
+        self._head_bytes = head_bytes
+        self._hold_bytes = hold_bytes
+        self._ssl_context = ssl_context or context_factory()
+        self._proxies = Proxies(os.environ) if proxies is None else proxies
+        self._resolve = resolve
+        self._clock = clock
+        self._pool: Pool | None = None
+        self._through: dict[str, httpx.AsyncHTTPTransport] = {}  # by proxy
+        self._trusted: ssl.SSLContext | None = None
+        self._closed = False
+
+    @property
+    def pool(self) -> Pool:
+        """Made in the loop that the first request runs in."""
+        if self._pool is None:
+            loop = asyncio.get_running_loop()
+            self._pool = Pool(loop, self._clock or loop.time, self._connections_idle, self._idle_expiry_s)
+        return self._pool
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Raises httpx.TransportError of the kind that names the phase, `request` set; see connect.py and http1.py."""
+        if self._closed:
+            raise httpx.ConnectError("the transport is closed", request=request)
+        origin = _origin(request)
+        if self._proxies:
+            try:
+                proxy = self._proxies.find(*origin)
+            except ProxyProblem as problem:
+                raise httpx.ProxyError(str(problem), request=request) from None
+            if proxy is not None:
+                return await self._by_proxy(proxy, request)
+        outgoing = encode(request)
+        timeout = request.extensions.get("timeout") or {}
+        read_s, write_s = timeout.get("read"), timeout.get("write")
+        kept = self.pool.take(origin)
+        if kept is not None:
+            try:
+                return await kept.exchange(outgoing, request, read_s, write_s)
+            except (httpx.NetworkError, httpx.RemoteProtocolError):
+                if outgoing.content is None or not kept.silent:
+                    raise
+        fresh = await self._connect(origin, timeout.get("connect"), request)
+        return await fresh.exchange(outgoing, request, read_s, write_s)
+
+    async def aclose(self) -> None:
+        """Closes all connections, those in use as well, and returns when their sockets are closed."""
+        self._closed = True
+        if self._pool is not None:
+            await self._pool.close()
+        through, self._through = self._through, {}
+        for transport in through.values():
+            await transport.aclose()
+
+    async def _connect(self, origin: Origin, connect_s: float | None, request: httpx.Request) -> Connection:
+        scheme, host, port = origin
+        trusted = await self._trust(request) if scheme == "https" else None
+        pool, loop = self.pool, asyncio.get_running_loop()
+
+        def make() -> Connection:
+            if trusted is None:
+                return Connection(origin, pool, loop, self._head_bytes, self._hold_bytes)
+            return SecureConnection(origin, pool, loop, self._head_bytes, self._hold_bytes, trusted)
+
+        connection = await connect(make, self._resolve, host, port, connect_s, request)
+        if self._closed:  # meanwhile
+            connection.drop()
+            raise httpx.ConnectError("the transport is closed", request=request)
+        return connection
+
+    async def _trust(self, request: httpx.Request) -> ssl.SSLContext:
+        if self._trusted is None:
+            try:
+                self._trusted = await asyncio.to_thread(self._ssl_context)
+            except (TrustError, OSError) as error:
+                _, host, port = _origin(request)
+                raise trust_failed(error, host, port, request) from error
+        return self._trusted
+
+    async def _by_proxy(self, proxy: str, request: httpx.Request) -> httpx.Response:
+        """By httpx's own transport: its cost is small beside a proxy's, and CONNECT, proxy logins and SOCKS are its trade."""
+        transport = self._through.get(proxy)
+        if transport is None:
+            trusted = await self._trust(request)
+            limits = httpx.Limits(
+                max_connections=None,  # streams 101 and up would wait for the first hundred to end
+                max_keepalive_connections=20,  # httpcore walks all that are idle for each request
+                keepalive_expiry=self._idle_expiry_s,
+            )
+            try:
+                transport = httpx.AsyncHTTPTransport(verify=trusted, http2=False, proxy=proxy, limits=limits)
+            except (ValueError, ImportError) as error:  # ImportError: SOCKS without socksio
+                raise httpx.ProxyError(f"the proxy of the environment cannot be used: {error}", request=request) from None
+            self._through[proxy] = transport
+        try:
+            return await transport.handle_async_request(request)
+        except httpx.RequestError as error:
+            error.request = request
+            raise
+
+
+def _origin(request: httpx.Request) -> Origin:
+    url = request.url
+    scheme = url.scheme
+    if scheme not in PORTS:
+        raise httpx.UnsupportedProtocol(f"an upstream's URL must begin with http:// or https://, not {scheme}://", request=request)
+    host = url.raw_host.decode("ascii")
+    if not host:
+        raise httpx.UnsupportedProtocol("an upstream's URL must name a host", request=request)
+    return scheme, host, url.port or PORTS[scheme]
