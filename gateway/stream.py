@@ -17,7 +17,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from gateway.dialects.base import Dialect, Style
+from gateway.dialects.base import Dialect, Style, structure
 from gateway.errors import Failure
 from gateway.pacing.clusters import Meter
 from gateway.pacing.pacer import Pacer, Unpaced
@@ -27,6 +27,7 @@ from gateway.settings import Clocks
 from gateway.wire.sse import COMMENT_HEARTBEAT, Decoder
 
 _NEVER: Final = float("inf")
+_SHEDDABLE: Final = (Kind.CONTENT, Kind.REASONING)
 
 
 class Phase(Enum):
@@ -64,6 +65,7 @@ class Stream:
         "heartbeats_before",
         "pacer",
         "phase",
+        "shed_tokens",
         "started",
         "wants_upstream",
     )
@@ -93,6 +95,7 @@ class Stream:
         self.first_sent_at: float | None = None
         self.heartbeat_every = heartbeat_every
         self.heartbeats = 0
+        self.shed_tokens = 0.0
         self.heartbeats_before = 0  # of them, those before the first content
         self._heartbeat_style: Style = heartbeat_style
         self._clocks = clocks
@@ -173,6 +176,9 @@ class Stream:
 
     def _take(self, now: float, pieces: list[Piece]) -> None:
         count(self.arrived, now, pieces)
+        if self.dialect.withheld:
+            self.arrived.add(now, self.dialect.withheld, Kind.REASONING)
+            self.dialect.withheld = 0.0
         if self.phase is not Phase.HOLDING:
             for piece in runs(pieces) if len(pieces) > 1 else pieces:
                 self.pacer.push(now, piece)
@@ -254,10 +260,35 @@ class Stream:
         self.pacer.resume(now)
         self._last_sent = now
 
+    def shed(self, now: float, keep_bytes: int) -> None:
+        """For live viewers (`overflow: drop_oldest`): let go of the oldest text that is held beyond `keep_bytes`, and say so in the stream.
+        What is no text of the answer, and tool arguments, of which half is worth nothing, stay."""
+        kept: list[Piece] = []
+        held, dropped = 0, 0.0
+        for piece in reversed(self.pacer.flush()):
+            held += piece.size
+            if held > keep_bytes and piece.kind in _SHEDDABLE and piece.weight:
+                dropped += piece.weight
+            else:
+                kept.append(piece)
+        if dropped:
+            told = b": decluster dropped about %d tokens for a client that reads too slowly\n\n" % round(dropped)
+            self.pacer.push(now, structure(told))
+            self.shed_tokens += dropped
+        for piece in reversed(kept):
+            self.pacer.push(now, piece)
+        if self.phase is Phase.CLOSING:
+            self.pacer.end(now)
+
     @property
     def pacing(self) -> bool:
         """Whether `due` has something to hand out sooner or later without another arrival."""
         return not self.pacer.empty
+
+    def next_frame(self) -> float:
+        """When `due` has something to hand out without another arrival."""
+        at = self.pacer.next_wakeup()
+        return _NEVER if at is None else at
 
     @property
     def held_bytes(self) -> int:

@@ -33,4 +33,5 @@ class Record:
     deadline_releases: int = 0
     arrived: Meter | None = None
     delivered: Meter | None = None
+    shed_tokens: float = 0.0  # dropped for a slow live viewer
     holds: list[list[float]] = field(default_factory=list)  # by kind: counts by bucket, then the sum

@@ -69,7 +69,7 @@ def _run(pieces: list[Piece]) -> Piece:
         return pieces[0]
     sums = list(accumulate([piece.weight for piece in pieces]))
     ends = list(range(1, len(pieces) + 1))
-    if any([piece.joined for piece in pieces]):  # no border before a piece that goes on with a grapheme
+    if any(piece.joined for piece in pieces):  # no border before a piece that goes on with a grapheme
         kept = [at for at in range(len(pieces) - 1) if not pieces[at + 1].joined] + [len(pieces) - 1]
         sums, ends = [sums[at] for at in kept], [at + 1 for at in kept]
     return Run(pieces, ends, sums, -1, len(ends) - 1)

@@ -29,6 +29,7 @@ from gateway.wire.coding import CodingError
 from gateway.wire.headers import Fields
 
 LINGER_S: Final = 1.0  # after the last event, for the end of the HTTP message: then the connection can be used again
+FAR_S: Final = 0.080  # a frame that is further off than this is left to the slow timer: the ticker would ask in vain
 _STEP_S: Final = 0.001  # uvloop spins on timers under a millisecond
 
 
@@ -45,6 +46,7 @@ class Exchange:
         limits: Limits,
         *,
         request_id: bytes,
+        drops_oldest: bool = False,
     ) -> None:
         self.stream = stream
         self.status = 0
@@ -55,6 +57,7 @@ class Exchange:
         self._clocks = clocks
         self._limits = limits
         self._request_id = request_id
+        self._drops_oldest = drops_oldest
         self._fields: Fields = []
         self._source: Handle | None = None
         self._paused = False
@@ -62,6 +65,7 @@ class Exchange:
         self._over = False  # the upstream's body has ended
         self._slot: int | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
         self._blocked_since = 0.0
         self._attempt: asyncio.Task[None] | None = None
         self._lingering = False
@@ -135,9 +139,15 @@ class Exchange:
         stream.receive(now, chunk)
         self._flush(now)
         if stream.dialect.proven and stream.dialect.closes:  # it closes soon, whatever comes
-            self._disarm()
             self._arm()
-        if not self._paused and self._source is not None and stream.held_bytes > self._limits.stream_bytes:
+        if stream.held_bytes > self._limits.stream_bytes:
+            self._overflow(now)
+
+    def _overflow(self, now: float) -> None:
+        """More is held than the bound allows: the upstream waits; or, for live viewers, the oldest goes."""
+        if self._drops_oldest and self._channel.blocked:
+            self.stream.shed(now, self._limits.stream_bytes // 2)
+        elif not self._paused and self._source is not None:
             self._paused = True
             self._source.pause()
 
@@ -162,8 +172,9 @@ class Exchange:
         """Asked each frame while tokens are held."""
         if not self._channel.blocked:
             self._flush(now)
-        if self._slot is not None and not self.stream.pacing:
+        if self._slot is not None and self.stream.next_frame() > now + FAR_S:
             self._slot = None
+            self._arm()
             return False
         return self._slot is not None
 
@@ -200,7 +211,10 @@ class Exchange:
             self._paused = False
             self._source.resume()
         if self._slot is None and stream.pacing:
-            self._slot = self._ticker.add(self)
+            if stream.next_frame() > now + FAR_S:
+                self._arm()
+            else:
+                self._slot = self._ticker.add(self)
 
     def _write(self, data: bytes) -> None:
         if not self.status:
@@ -244,14 +258,21 @@ class Exchange:
     # Timers and ends
 
     def _arm(self) -> None:
-        if self.done.done() or self._timer is not None:
+        """Set the slow timer, or set it sooner. What has moved on since is seen when it fires."""
+        if self.done.done():
             return
-        now = self._loop.time()
         at = self.stream.wakeup()
+        if self._slot is None:
+            at = min(at, self.stream.next_frame())
         if self._channel.blocked and self._clocks.client_stall is not None:
             at = min(at, self._blocked_since + self._clocks.client_stall)
+        if self._timer is not None:
+            if self._timer_at <= at:
+                return
+            self._timer.cancel()
         if at != float("inf"):
-            self._timer = self._loop.call_at(max(at, now) + _STEP_S, self._on_timer)
+            self._timer_at = at
+            self._timer = self._loop.call_at(max(at, self._loop.time()) + _STEP_S, self._on_timer)
 
     def _disarm(self) -> None:
         if self._timer is not None:
@@ -266,7 +287,8 @@ class Exchange:
             if stall is not None and now >= self._blocked_since + stall:
                 self.leave()
                 return
-            self._timer = self._loop.call_at(now + min(stall or 1.0, 1.0), self._on_timer)
+            self._timer_at = now + min(stall or 1.0, 1.0)
+            self._timer = self._loop.call_at(self._timer_at, self._on_timer)
             return
         heartbeat = self.stream.tick(now)
         if heartbeat:

@@ -146,6 +146,8 @@ def _line(record: Record) -> dict[str, object]:
             line[f"peak_tokens_{side}"] = round(meter.peak_tokens, 1)
             line[f"longest_gap_s_{side}"] = round(meter.longest_gap_s, 3)
             line[f"tokens_{side}"] = round(meter.tokens, 1)
+    if record.shed_tokens:
+        line["shed_tokens"] = round(record.shed_tokens, 1)
     line["heartbeats"] = record.heartbeats_before + record.heartbeats_during
     line["input_tokens"], line["output_tokens"] = record.input_tokens, record.output_tokens
     return line

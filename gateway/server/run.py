@@ -16,7 +16,7 @@ from gateway.server.gateway import Gateway
 from gateway.settings import Settings
 
 LOG: Final = logging.getLogger("decluster")
-# A burst makes thousands of objects that live for a second and hold no cycles: looking for garbage at each 700 costs a fifth of its decoding.
+# A burst makes thousands of objects that live for a second and hold no cycles: to look for garbage at each 700 costs a fifth of decoding.
 GC_THRESHOLD: Final = (50_000, 20, 50)
 LAST_WORDS_S: Final = 5.0  # after the grace, for the error events of the streams that outlast it
 

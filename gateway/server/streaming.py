@@ -36,7 +36,16 @@ def exchange_for(call: Call) -> Exchange:
         arrived=Meter(),
         delivered=Meter(),
     )
-    return Exchange(gateway.loop, gateway.ticker, stream, call.send, settings.clocks, settings.limits, request_id=call.request_id)
+    return Exchange(
+        gateway.loop,
+        gateway.ticker,
+        stream,
+        call.send,
+        settings.clocks,
+        settings.limits,
+        request_id=call.request_id,
+        drops_oldest=settings.overflow == "drop_oldest",
+    )
 
 
 def note(call: Call, exchange: Exchange) -> None:
@@ -46,6 +55,7 @@ def note(call: Call, exchange: Exchange) -> None:
     record.reason = "client_gone" if exchange.client_gone else stream.reason
     record.arrived, record.delivered = stream.arrived, stream.delivered
     record.deadline_releases = stream.pacer.deadline_releases
+    record.shed_tokens = stream.shed_tokens
     record.heartbeats_before = stream.heartbeats_before
     record.heartbeats_during = stream.heartbeats - stream.heartbeats_before
     if stream.arrived.first_at is not None:
