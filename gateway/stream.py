@@ -267,10 +267,16 @@ class Stream:
         held, dropped = 0, 0.0
         for piece in reversed(self.pacer.flush()):
             held += piece.size
-            if held > keep_bytes and piece.kind in _SHEDDABLE and piece.weight:
-                dropped += piece.weight
-            else:
+            excess = min(held - keep_bytes, piece.size)
+            if excess <= 0 or piece.kind not in _SHEDDABLE or not piece.weight:
                 kept.append(piece)
+                continue
+            parts = piece.cut(piece.weight * excess / piece.size) if piece.cut is not None and excess < piece.size else None
+            if parts is not None:
+                kept.append(parts[1])
+                dropped += parts[0].weight
+            else:
+                dropped += piece.weight
         if dropped:
             told = b": decluster dropped about %d tokens for a client that reads too slowly\n\n" % round(dropped)
             self.pacer.push(now, structure(told))

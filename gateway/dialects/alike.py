@@ -1,9 +1,9 @@
 """The fast way: an event that differs from the one before only in its text is understood without parsing it.
 
-A server writes the events of one stream from one template: the same bytes, then the text, then the same bytes. Once a delta has been parsed
-and its text found in it, a following event with the same bytes around plain text says the same thing, so its text can be cut out: a third of the
-cost of the fastest parser. Nothing is guessed: text with a quote, an escape, a control character or anything beyond ASCII is refused here
-and parsed; so is any event with other bytes before or after it.
+A server writes the events of one stream from one template: the same bytes, then the text, then the same bytes. Once a delta has been
+parsed and its text found in it, a following event with the same bytes around plain text says the same thing, so its text can be cut out
+without a parser. Nothing is guessed: text with a quote, an escape, a control character or anything beyond ASCII is refused here and parsed;
+so is any event with other bytes before or after it.
 """
 
 from __future__ import annotations

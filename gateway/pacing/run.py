@@ -1,4 +1,4 @@
-"""Light events of one kind that came at one moment, as one piece: a burst of a thousand costs the pacer one queue entry, and a frame one cut.
+"""Light events of one kind that came at one moment, as one piece: a burst of a thousand is one entry of the queue, a frame one cut.
 
 Their bytes stay their own and they are cut only between two of them. Knows nothing of what they are.
 """
