@@ -3,8 +3,8 @@
 Must not know which certificates are trusted (tls.py) or how the socket came about (connect.py).
 
 Why not the loops' own TLS: uvloop 0.23 drops what it has received but not yet delivered when the peer closes without
-close_notify while reading is paused (19 of 20 KB in a trial), and neither loop tells how the peer has closed. Measured at 100
-streams x 100 events/s, an event: uvloop's TLS 11-13 us with Protocol or BufferedProtocol alike, this 11; asyncio's TLS 19,
+close_notify while reading is paused (19 of 20 KB in a trial), and neither loop tells how the peer has closed. TLS alone, 100
+streams x 100 events/s, an event: uvloop's own 11-13 us with Protocol and BufferedProtocol alike, this 11; asyncio's own 19,
 this 12. It holds no read buffer a connection (uvloop: 256 KiB of address space), and behaves the same on every loop.
 
 Invariants: no byte of HTTP goes out before the handshake has ended, with the peer verified by the context; one read of the

@@ -34,14 +34,15 @@ Outcome = tuple[int, list[tuple[bytes, bytes]], bytes, str]
 
 
 class FakeSocket(asyncio.Transport):
-    def __init__(self) -> None:
+    def __init__(self, unsent_bytes: int = 0) -> None:
         super().__init__()
         self.closed = False
+        self.unsent_bytes = unsent_bytes
 
     def write(self, data: bytes | bytearray | memoryview) -> None: ...
 
     def get_write_buffer_size(self) -> int:
-        return 0
+        return self.unsent_bytes
 
     def is_closing(self) -> bool:
         return self.closed
@@ -82,11 +83,11 @@ def run(coroutine: Coroutine[Any, Any, tuple[Outcome, list[str]]]) -> tuple[Outc
         loop.close()
 
 
-async def outcome(pieces: list[bytes], pushed: bool, attach_after: int) -> tuple[Outcome, list[str]]:
+async def outcome(pieces: list[bytes], pushed: bool, attach_after: int, unsent_bytes: int = 0) -> tuple[Outcome, list[str]]:
     """What the reader of a response gets that comes in these pieces; the sink is attached after so many turns of the loop."""
     keeper = FakeKeeper()
     connection = Connection(("http", "upstream.test", 80), keeper, asyncio.get_running_loop(), 4096, 65536)
-    connection.connection_made(FakeSocket())
+    connection.connection_made(FakeSocket(unsent_bytes))
     request = httpx.Request("POST", "http://upstream.test/", content=b"{}")
     sink = Recorder()
 
@@ -123,6 +124,12 @@ def test_the_small_change_of_framing_never_adds_up_to_a_limit() -> None:
     (_, _, body, error), told = run(outcome(pieces, True, 0))
     assert (body, error) == (b"x" * 2000, "NoneType")
     assert "given" in told
+
+
+def test_a_connection_with_unsent_bytes_of_the_request_is_not_kept() -> None:
+    got, told = run(outcome([OK], True, 0, unsent_bytes=1))
+    assert (got[2], got[3]) == (b"ok", "NoneType")
+    assert "given" not in told
 
 
 @pytest.mark.parametrize("pushed", [True, False])

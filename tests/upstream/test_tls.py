@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import datetime
 import ssl
-import subprocess
 from pathlib import Path
 
 import httpx
 import pytest
 import trustme
+from OpenSSL import crypto
 
 from gateway.upstream.connect import Address
 from gateway.upstream.failures import TLSError
@@ -82,8 +82,9 @@ async def test_what_the_environment_names_is_trusted(authority: trustme.CA, vari
 
 def _hashed_directory(ca_file: str, directory: Path) -> Path:
     """The certificate under the name by which OpenSSL looks for it in a directory."""
-    told = subprocess.run(["openssl", "x509", "-subject_hash", "-noout", "-in", ca_file], capture_output=True, check=True)
-    (directory / f"{told.stdout.decode().strip()}.0").write_bytes(Path(ca_file).read_bytes())
+    certificate = crypto.load_certificate(crypto.FILETYPE_PEM, Path(ca_file).read_bytes())
+    told = f"{certificate.subject_name_hash():08x}"
+    (directory / f"{told}.0").write_bytes(Path(ca_file).read_bytes())
     return directory
 
 
