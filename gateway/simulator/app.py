@@ -117,11 +117,13 @@ class Simulator:
         for at_s, data in play.writes(plan, renderer):
             await self._until(began + at_s / renderer.ask.speed)
             await exchange.write(data)
-            #await self._sleep(0)  # other streams' writes that are due come before the making of the next one here
+            await self._sleep(0)  # other streams' writes that are due come before the making of the next one here
         if ending == "hang":
             await self._sleep(_FOREVER_S)
         await self._until(began + plan.ends_at_s / renderer.ask.speed)
-        if ending != "reset":
+        if ending == "reset":
+            await self._sleep(scenarios.RESET_AFTER_S)
+        else:
             await exchange.write(b"", last=True)
 
     async def _whole(self, exchange: Exchange, plan: play.Plan, renderer: play.Renderer, began: float) -> None:
@@ -134,6 +136,8 @@ class Simulator:
         if ending == "error":
             raise asks.Rejected(Rejection(500, chat.in_stream_error()["message"], "server_error", anthropic_type="api_error"))
         await exchange.reply(200, answer, _headers(exchange), cut=ending == "reset")
+        if ending == "reset":
+            await self._sleep(scenarios.RESET_AFTER_S)
 
     async def _until(self, at: float) -> None:
         """Also where no time is left the loop gets a turn, so that writes stay apart."""
