@@ -17,20 +17,18 @@ import httpx
 
 from gateway.clock import Ticker
 from gateway.errors import Failure
-from gateway.relay.channel import Channel, Send
+from gateway.relay.alarm import Alarm
+from gateway.relay.channel import Send
 from gateway.relay.failures import before_the_answer, in_the_answer
 from gateway.relay.intake import Intake, unreadable
+from gateway.relay.outlet import Outlet
+from gateway.relay.tap import Tap
 from gateway.settings import Clocks, Limits
 from gateway.stream import Phase, Stream
-from gateway.upstream.body import Handle
-from gateway.upstream.push import push
 from gateway.wire import headers
 from gateway.wire.coding import CodingError
-from gateway.wire.headers import Fields
 
-LINGER_S: Final = 1.0  # after the last event, for the end of the HTTP message: then the connection can be used again
 FAR_S: Final = 0.080  # a frame that is further off than this is left to the slow timer: the ticker would ask in vain
-_STEP_S: Final = 0.001  # uvloop spins on timers under a millisecond
 
 
 class Exchange:
@@ -49,42 +47,32 @@ class Exchange:
         drops_oldest: bool = False,
     ) -> None:
         self.stream = stream
-        self.status = 0
+        self._passed_status = 0
         self.client_gone = False
         self._loop = loop
         self._ticker = ticker
-        self._channel = Channel(loop, send, self._drained, self.leave)
+        self._outlet = Outlet(loop, send, request_id, self._drained, self.leave)
+        self._tap = Tap(loop)
         self._clocks = clocks
         self._limits = limits
-        self._request_id = request_id
         self._drops_oldest = drops_oldest
-        self._fields: Fields = []
-        self._source: Handle | None = None
-        self._paused = False
         self._intake: Intake | None = None
-        self._over = False  # the upstream's body has ended
         self._slot: int | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0
-        self._blocked_since = 0.0
+        self._alarm = Alarm(loop, lambda: self._guard(self._timed))
         self._attempt: asyncio.Task[None] | None = None
-        self._lingering = False
         self.done: asyncio.Future[None] = loop.create_future()
+
+    @property
+    def status(self) -> int:
+        """Of the response; 0 until it has begun."""
+        return self._outlet.status or self._passed_status
 
     # The attempt
 
     async def run(self, opening: Callable[[], Awaitable[httpx.Response]], passing: Callable[[httpx.Response], Awaitable[None]]) -> None:
         """Open the upstream's answer and stream it to the end. `passing` takes over an answer that is to be passed on as it is."""
         self._attempt = self._loop.create_task(self._open(opening, passing))
-        self._arm()
-        try:
-            await self.done
-        finally:
-            self._let_go()
-
-    async def adopt(self, response: httpx.Response) -> None:
-        """Stream an answer that is open already."""
-        self._take(response)
+        self._attempt.add_done_callback(self._attempted)
         self._arm()
         try:
             await self.done
@@ -101,32 +89,41 @@ class Exchange:
         except httpx.RequestError as error:
             self._fail(before_the_answer(error))
             return
-        if not 200 <= response.status_code < 300 and not self.status:
-            self._disarm()  # from here on it is a plain answer, without heartbeats
-            self.status = response.status_code
+        if not 200 <= response.status_code < 300 and not self._outlet.status:
+            self._alarm.clear()  # from here on it is a plain answer, without heartbeats
+            self._passed_status = response.status_code
             self.stream.failure = Failure("upstream_error", "the upstream refused", response.status_code)
-            await passing(response)
+            try:
+                await passing(response)
+            except httpx.TransportError as error:  # and the client's message is left unfinished, which tells it so
+                self.stream.failure = in_the_answer(error)
             self._finish()
             return
         self._take(response)
 
+    def _attempted(self, attempt: asyncio.Task[None]) -> None:
+        if not attempt.cancelled() and (error := attempt.exception()) is not None:
+            self._crash(error)
+
     def _take(self, response: httpx.Response) -> None:
-        self._fields = headers.of_a_stream(response.headers.raw)
+        self._outlet.fields = headers.of_a_stream(response.headers.raw)
         try:
             self._intake = Intake(response, self.stream.dialect, self._limits.event_bytes)
         except CodingError as error:
             self._fail(unreadable(error))
             return
-        assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101  # what an async transport gives
-        self._source = push(response.stream, self)
-        if self._over or not self.stream.wants_upstream:  # all of it had come already
-            self._release_source()
+        self._tap.open(response, self)
+        if not self.stream.wants_upstream:  # all of it had come already
+            self._release_upstream()
 
     # The upstream's side: a sink
 
     def data(self, chunk: bytes) -> None:
-        if self._lingering:
+        if self._tap.lingering:
             return
+        self._guard(self._receive, chunk)
+
+    def _receive(self, chunk: bytes) -> None:
         intake = self._intake
         if intake is not None and not intake.transparent:
             fed = intake.feed(chunk)
@@ -145,17 +142,18 @@ class Exchange:
 
     def _overflow(self, now: float) -> None:
         """More is held than the bound allows: the upstream waits; or, for live viewers, the oldest goes."""
-        if self._drops_oldest and self._channel.blocked:
+        if self._drops_oldest and self._outlet.blocked:
             self.stream.shed(now, self._limits.stream_bytes // 2)
-        elif not self._paused and self._source is not None:
-            self._paused = True
-            self._source.pause()
+        else:
+            self._tap.pause()
 
     def end(self, error: Exception | None) -> None:
-        self._source = None
-        self._over = True
-        if self._lingering:
+        self._tap.ended()
+        if self._tap.lingering:
             return
+        self._guard(self._end, error)
+
+    def _end(self, error: Exception | None) -> None:
         now = self._loop.time()
         if self._intake is not None and error is None:
             rest = self._intake.finish()
@@ -170,8 +168,8 @@ class Exchange:
 
     def on_tick(self, now: float) -> bool:
         """Asked each frame while tokens are held."""
-        if not self._channel.blocked:
-            self._flush(now)
+        if not self._outlet.blocked:
+            self._guard(self._flush, now)
         if self._slot is not None and self.stream.next_frame() > now + FAR_S:
             self._slot = None
             self._arm()
@@ -197,38 +195,24 @@ class Exchange:
             if stream.failure is not None:
                 self._refuse(now, stream.failure)
             return
-        if not self._channel.blocked:
+        if not self._outlet.blocked:
             frame = stream.due(now)
-            if frame:
-                self._write(frame)
-            if stream.phase is Phase.ENDED and not self._channel.blocked:
-                self._channel.write({"type": "http.response.body", "body": b"", "more_body": False})
+            while frame:
+                self._outlet.frame(frame)
+                frame = stream.due(now) if stream.splits and not self._outlet.blocked else b""
+            if stream.phase is Phase.ENDED and not self._outlet.blocked:
+                self._outlet.end()
                 self._finish()
                 return
         if not stream.wants_upstream:
-            self._release_source()
-        elif self._paused and stream.held_bytes < self._limits.stream_bytes // 2 and self._source is not None:
-            self._paused = False
-            self._source.resume()
+            self._release_upstream()
+        elif stream.held_bytes < self._limits.stream_bytes // 2:
+            self._tap.resume()
         if self._slot is None and stream.pacing:
             if stream.next_frame() > now + FAR_S:
                 self._arm()
             else:
                 self._slot = self._ticker.add(self)
-
-    def _write(self, data: bytes) -> None:
-        if not self.status:
-            self._begin(200, [*(self._fields or headers.STREAM_FIELDS)])
-        self._channel.write({"type": "http.response.body", "body": data, "more_body": True})
-        if self._channel.blocked:
-            self._blocked_since = self._loop.time()
-
-    def _begin(self, status: int, fields: Fields) -> None:
-        self.status = status
-        if headers.first(fields, b"x-request-id") is None:
-            fields.append((b"x-request-id", self._request_id))
-        lower = [(name.lower(), value) for name, value in fields]
-        self._channel.write({"type": "http.response.start", "status": status, "headers": lower})
 
     def _drained(self) -> None:
         now = self._loop.time()
@@ -239,93 +223,82 @@ class Exchange:
         now = self._loop.time()
         self.stream.fail(now, failure)
         if not self.done.done():
-            self._release_source()
+            self._release_upstream()
             self._flush(now)
 
     def _refuse(self, now: float, failure: Failure) -> None:
         """A failure before any content: a status if the response has not begun, else an event."""
-        self._release_source()
-        if self.status:
+        self._release_upstream()
+        if self._outlet.status:
             self.stream.tell(now)
             self._flush(now)
             return
-        body = self.stream.dialect.error_body(failure)
-        fields = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *failure.headers]
-        self._begin(failure.http_status, fields)
-        self._channel.write({"type": "http.response.body", "body": body, "more_body": False})
+        self._outlet.whole(failure.http_status, self.stream.dialect.error_body(failure), list(failure.headers))
         self._finish()
 
     # Timers and ends
 
     def _arm(self) -> None:
-        """Set the slow timer, or set it sooner. What has moved on since is seen when it fires."""
+        """Set the alarm. What has moved on since is seen when it rings."""
         if self.done.done():
             return
         at = self.stream.wakeup()
         if self._slot is None:
             at = min(at, self.stream.next_frame())
-        if self._channel.blocked and self._clocks.client_stall is not None:
-            at = min(at, self._blocked_since + self._clocks.client_stall)
-        if self._timer is not None:
-            if self._timer_at <= at:
-                return
-            self._timer.cancel()
-        if at != float("inf"):
-            self._timer_at = at
-            self._timer = self._loop.call_at(max(at, self._loop.time()) + _STEP_S, self._on_timer)
+        if self._outlet.blocked and self._clocks.client_stall is not None:
+            at = min(at, self._outlet.blocked_since + self._clocks.client_stall)
+        self._alarm.set(at)
 
-    def _disarm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _on_timer(self) -> None:
-        self._timer = None
+    def _timed(self) -> None:
         now = self._loop.time()
-        if self._channel.blocked:
+        if self._outlet.blocked:
             stall = self._clocks.client_stall
-            if stall is not None and now >= self._blocked_since + stall:
+            if stall is not None and now >= self._outlet.blocked_since + stall:
                 self.leave()
                 return
-            self._timer_at = now + min(stall or 1.0, 1.0)
-            self._timer = self._loop.call_at(self._timer_at, self._on_timer)
+            self._alarm.set(now + min(stall or 1.0, 1.0))
             return
         heartbeat = self.stream.tick(now)
         if heartbeat:
-            self._write(heartbeat)
+            self._outlet.frame(heartbeat)
         self._flush(now)
         self._arm()
 
-    def _release_source(self) -> None:
-        """The upstream is not wanted any more. After a whole answer the end of its HTTP message is waited for, shortly."""
-        source = self._source
-        if source is None or self._lingering:
-            return
+    def _release_upstream(self) -> None:
+        """It is not wanted any more. After a whole answer its connection can be used again, so the message's end is waited for."""
         if self.stream.failure is None and self.stream.phase in (Phase.CLOSING, Phase.ENDED):
-            self._lingering = True
-            self._loop.call_later(LINGER_S, source.abort)
-            if self._paused:
-                source.resume()
+            self._tap.linger()
         else:
-            self._source = None
-            source.abort()
+            self._tap.close()
+
+    def _guard(self, step: Callable[..., None], *values: object) -> None:
+        """A step of a callback: there is nobody above who could be told of a fault in it."""
+        try:
+            step(*values)
+        except Exception as error:
+            self._crash(error)
+
+    def _crash(self, error: BaseException) -> None:
+        """A fault of ours in a callback: `run` raises it, and the client's message is left unfinished."""
+        if not self.done.done():
+            self.done.set_exception(error)
+        self.stream.failure = Failure("internal", "The gateway failed.")
+        self._let_go()
 
     def _finish(self) -> None:
-        self._disarm()
+        self._alarm.clear()
         if not self.done.done():
             self.done.set_result(None)
         self._let_go()
 
     def _let_go(self) -> None:
-        self._disarm()
+        self._alarm.clear()
         if self._slot is not None:
             self._ticker.remove(self, self._slot)
             self._slot = None
         if self._attempt is not None and not self._attempt.done() and self._attempt is not asyncio.current_task():
             self._attempt.cancel()
         if self.client_gone or not self.done.done():
-            if self._source is not None:
-                self._source.abort()
-                self._source = None
+            self._tap.close()
         else:
-            self._release_source()
+            self._release_upstream()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import httpx
@@ -15,10 +16,12 @@ import httpx
 from gateway.dialects import Dialect
 from gateway.errors import Failure
 from gateway.relay.channel import Send
+from gateway.relay.exchange import Exchange
 from gateway.relay.failures import before_the_answer
 from gateway.server.answers import answer, refuse
-from gateway.server.asking import ClientGone, Receive, Refused, read_body, understand
+from gateway.server.asking import ClientGone, Receive, Refused, read_body
 from gateway.server.call import Call, Scope
+from gateway.server.controlling import prepared
 from gateway.server.gateway import Gateway
 from gateway.server.passing import Upload, gather, head, pass_on
 from gateway.server.streaming import exchange_for, note
@@ -88,7 +91,7 @@ class _Request(Call):
             await self._pass(self._upload())
             return
         body = await read_body(self.receive, self.fields, limits.request_bytes)
-        self.ask = understand(body, self.fields, limits.request_bytes)
+        body = prepared(self, body)
         self.record.model, self.record.stream = self.ask.model, self.ask.stream
         if self.ask.stream:
             await self._stream(body)
@@ -101,27 +104,25 @@ class _Request(Call):
         exchange = exchange_for(self)
         request = self._request(body, stream=True)
         transport = self.gateway.transport(self.target)
+        await self._run(exchange, lambda: transport.handle_async_request(request))
 
+    async def _adopt(self, response: httpx.Response) -> None:
+        """An event stream that the request's body did not ask for: by its path or query it did."""
+        self.record.stream = True
+
+        async def opened() -> httpx.Response:
+            return response
+
+        await self._run(exchange_for(self), opened)
+
+    async def _run(self, exchange: Exchange, opening: Callable[[], Awaitable[httpx.Response]]) -> None:
         async def passing(response: httpx.Response) -> None:
             await pass_on(response, self.send, self.request_id)
 
         watch = self.gateway.loop.create_task(self._watch(exchange.leave))
         self.gateway.exchanges.add(exchange)
         try:
-            await exchange.run(lambda: transport.handle_async_request(request), passing)
-        finally:
-            self.gateway.exchanges.discard(exchange)
-            watch.cancel()
-            note(self, exchange)
-
-    async def _adopt(self, response: httpx.Response) -> None:
-        """An event stream that the request's body did not ask for: by its path or query it did."""
-        self.record.stream = True
-        exchange = exchange_for(self)
-        watch = self.gateway.loop.create_task(self._watch(exchange.leave))
-        self.gateway.exchanges.add(exchange)
-        try:
-            await exchange.adopt(response)
+            await exchange.run(opening, passing)
         finally:
             self.gateway.exchanges.discard(exchange)
             watch.cancel()

@@ -98,7 +98,7 @@ def _greeting(stage: Stage, scenario: scenarios.Scenario) -> str:
     return (
         f"{scenario.name}: {scenario.about}\n"
         f"upstream  {stage.upstream}/v1  (embedded)\n"
-        f"gateway   {stage.gateway}/v1  (live page: {stage.gateway}/)\n"
+        f"gateway   {stage.gateway}/v1  (what it says of itself: {stage.gateway}/)\n"
         f'an SDK:   OpenAI(base_url="{stage.gateway}/v1", api_key="any")  (while the demo runs)\n'
     )
 

@@ -1,0 +1,59 @@
+"""The client's side of an exchange: one response, begun once, written frame by frame, ended once.
+
+Knows what HTTP wants of a response; nothing of streams, pacing or upstreams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from gateway.relay.channel import Channel, Send
+from gateway.wire import headers
+from gateway.wire.headers import Fields
+
+
+class Outlet:
+    """status: 0 until the response has begun. blocked: the client does not take what it is given; since `blocked_since` (loop time).
+
+    drained: called when it does again; broken: when the server can write no more.
+    """
+
+    __slots__ = ("_channel", "_loop", "_request_id", "blocked_since", "fields", "status")
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, send: Send, request_id: bytes, drained: Callable[[], None], broken: Callable[[], None]
+    ) -> None:
+        self._loop = loop
+        self._channel = Channel(loop, send, drained, broken)
+        self._request_id = request_id
+        self.fields: Fields = headers.STREAM_FIELDS  # of the stream's head; the upstream's once they are known
+        self.status = 0
+        self.blocked_since = 0.0
+
+    @property
+    def blocked(self) -> bool:
+        return self._channel.blocked
+
+    def frame(self, data: bytes) -> None:
+        """One write; the first begins the stream."""
+        if not self.status:
+            self._begin(200, self.fields)
+        self._channel.write({"type": "http.response.body", "body": data, "more_body": True})
+        if self._channel.blocked:
+            self.blocked_since = self._loop.time()
+
+    def end(self) -> None:
+        self._channel.write({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def whole(self, status: int, body: bytes, fields: Fields) -> None:
+        """A whole JSON answer in place of a stream."""
+        self._begin(status, [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *fields])
+        self._channel.write({"type": "http.response.body", "body": body, "more_body": False})
+
+    def _begin(self, status: int, fields: Fields) -> None:
+        self.status = status
+        lower = [(name.lower(), value) for name, value in fields]
+        if headers.first(lower, b"x-request-id") is None:
+            lower.append((b"x-request-id", self._request_id))
+        self._channel.write({"type": "http.response.start", "status": status, "headers": lower})
