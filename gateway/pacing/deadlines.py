@@ -47,6 +47,12 @@ class Deadlines:
         for due, count in moved:
             self.add(due, count)
 
+    def drop(self, out: float) -> None:
+        """What is out has no deadline any more."""
+        vertices = self._vertices
+        while vertices and vertices[0][1] <= out:
+            vertices.popleft()
+
     def clear(self) -> None:
         self._vertices.clear()
 

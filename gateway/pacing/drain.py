@@ -10,23 +10,25 @@ burst moves much. When the silence outlasts H, what is left is stretched, so tha
 
 from __future__ import annotations
 
+from gateway.pacing.reserve import MOST_TOKENS
 from gateway.pacing.rhythm import Rhythm
 
 UNLIMITED = float("inf")
+THIN_RATE = 1.0  # tokens/s of a stream that lives on its pulses: no silence grows to a stall, and that is all
 
 _MARGIN = 1.1  # H over the learned silence: the cushion that absorbs a small burst or a long silence
 _PULL = 0.6  # of the way from the mean rate to Q/H; 0.3 and 1.0 vary more or lag more (docs/pacing.md)
 _LAG_SHARE = 0.85  # of the lag promise that smoothness may use; the rest is for the promise to be kept evenly
 _LONGEST_S = 1.45  # and never more than this, whatever the promise: the reader of reasoning waits too
 _STRETCH = 0.5  # once overdue, what is left is spread over half as long again as the silence has lasted
-_RESERVE_TOKENS = 12.0  # and the last of it leaves one by one,
-_PULSE_S = 0.2  # so often that a reader takes it for slowness, not for a stall,
-_STALL_S = 0.25  # which is a silence of this length
+_STALL_S = 0.25  # and once the silence is what a reader takes for a stall, or a reserve is all that is left, it leaves word by word,
+_PULSED_RATE = 13.0  # tokens/s, as long as the promise needs no more: pulses do about 7, and the words left over are no cluster
 _COMFORT_RATE = 80.0  # tokens/s, about five times reading speed: a first packet is taken for so much generating time
 _FEW_TOKENS = 2.0  # bursts of so few need no spreading: nobody sees two tokens as a cluster
 _PACKET_TOKENS = 8.0  # at once at the beginning of a run: a packet, where a steady stream would bring one token
 _PACKET_DOUBT_S = (0.02, 0.08)  # a packet that is followed without a silence was a fast stream's: doubt starts, and has grown to certainty
 _RUN_SLACK = (1.5, 0.05)  # a run longer than 1.5 times the longest burst and 50 ms is no burst: the stream has become steady
+_SAFE_SHARE = 0.9  # of what the ceiling lets through in `end`: frames leave a part of it unused
 _RELIEF_S = 0.5  # over which an excess above what is safe to hold is worked off
 _SHARPNESS = 0.25  # standard deviations below the mean silence at which the next burst is expected, where holding would be unsafe
 _SURE_TAIL_S = 0.1  # upstreams that tell their end later than this are drained before it
@@ -40,7 +42,7 @@ class Drain:
     def __init__(self, ceiling_rate: float, end_s: float) -> None:
         self._ceiling = ceiling_rate
         self._end_s = end_s
-        self._safe_tokens = ceiling_rate * end_s  # so many can leave under the ceiling when the end or another kind comes
+        self._safe_tokens = _SAFE_SHARE * ceiling_rate * end_s  # so many can leave under the ceiling when the end or another kind comes
         self._base = UNLIMITED
         self._horizon_s = 0.0
 
@@ -73,8 +75,8 @@ class Drain:
         self._horizon_s = silence
         return True
 
-    def rate(self, now: float, held: float, ended: bool, last_at: float, tail_s: float | None) -> float:
-        """Tokens a second from now on."""
+    def rate(self, now: float, held: float, ended: bool, last_at: float, tail_s: float | None, needed: float) -> float:
+        """Tokens a second from now on; `needed` of them for the promise."""
         rate = self._base
         if rate == UNLIMITED:
             return self._ceiling  # the stream is steady, but something is left from before it was
@@ -82,9 +84,9 @@ class Drain:
         if not ended:
             left = self._horizon_s - since
             if left < _STRETCH * since:
+                if needed < _PULSED_RATE and (since > _STALL_S or held <= MOST_TOKENS):
+                    rate = THIN_RATE
                 left = _STRETCH * since
-                if held < _RESERVE_TOKENS and since > _STALL_S:
-                    left = max(left, held * _PULSE_S)
             if rate * left > held:
                 rate = held / left
             if tail_s is not None and tail_s > _SURE_TAIL_S:

@@ -9,15 +9,21 @@ from __future__ import annotations
 from math import sqrt
 
 from gateway.pacing.deadlines import Deadlines
-from gateway.pacing.drain import UNLIMITED, Drain
+from gateway.pacing.drain import THIN_RATE, UNLIMITED, Drain
 from gateway.pacing.horizon import Horizon
+from gateway.pacing.reserve import kept_tokens
 from gateway.pacing.rhythm import Rhythm
 from gateway.piece import Kind
 from gateway.settings import Pacing
 
 _LONGEST_LEAD_S = 0.100  # a frame later than this is a stall of the machine, no frame width to plan with
 _LEAD_DECAY = 0.05  # of the way back to the frame width with each frame
-_NEAR = 0.85  # of the ceiling's rate: where the promise comes this near, it is kept frame by frame, not by what a full window leaves free
+_ROUNDING_S = 1e-9
+_NEAR = 0.75  # of the ceiling's rate: where the promise comes this near, it is kept frame by frame, not by what a full window leaves free
+_AT_EASE = 0.7  # of the ceiling's rate: below it, what a late frame makes good may not fill the window to the last,
+_SPARE = (
+    1.0 / 11.0
+)  # but leaves so much of it free (20 of 22 tokens go): a machine or a network that is worse than expected makes no cluster
 _OVERSPENT = -1.0  # tokens of room: the promise has broken the window already, and must not then wait until it has passed
 _HEDGE_END = 0.9  # of `end`: what frames leave of it
 _OUTRUN_AFTER_S = 0.25  # a run above the ceiling is fast for good after so long, if the promise already needs more than the ceiling,
@@ -28,7 +34,10 @@ _CATCH_UP = 0.08  # of its rate is added until what had been held has left
 
 
 class Pace:
-    """rate: tokens/s from now on; 0.0 while a steady stream passes. lead_s: how far apart frames are."""
+    """rate: tokens/s from now on; 0.0 while a steady stream passes. lead_s: how far apart frames are.
+
+    kept_tokens: what a steady stream keeps back until its next token arrives; 0.0 where it is none.
+    """
 
     __slots__ = (
         "_ceiling_rate",
@@ -38,8 +47,10 @@ class Pace:
         "_horizon",
         "_lags_s",
         "_outrunning",
+        "_spare_tokens",
         "_switch_s",
         "deadlines",
+        "kept_tokens",
         "lead_s",
         "rate",
         "rhythm",
@@ -54,9 +65,11 @@ class Pace:
         self._end_s = settings.end
         self._frame_s = settings.frame
         self._outrunning = False
+        self._spare_tokens = settings.ceiling_tokens * _SPARE
         self.deadlines = Deadlines()
         self.rhythm = Rhythm(horizon)
         self.rate = 0.0
+        self.kept_tokens = 0.0
         self.lead_s = settings.frame
 
     def arrived(self, now: float, tokens: float, kind: Kind, held: float) -> bool:
@@ -65,7 +78,23 @@ class Pace:
         steady = not self._drain.renew(now, held, self._lags_s[kind], self.rhythm)
         if steady:
             self.rate = 0.0
+            self.kept_tokens = kept_tokens(self.rhythm.steady_rate())
+        else:
+            self.kept_tokens = 0.0
         return steady
+
+    def is_promised(self, arrived_at: float, kind: Kind, now: float, out: float) -> bool:
+        """Whether nothing that is held must leave before the lag since this arrival has passed."""
+        self.deadlines.drop(out)
+        return self.deadlines.left(now) >= arrived_at + self._lags_s[kind] - now - _ROUNDING_S
+
+    def lag_s(self, kind: Kind) -> float:
+        return self._lags_s[kind]
+
+    def settled(self) -> None:
+        """Only a reserve is left, which has no rate and whose promise the pacer sees to."""
+        self.rate = 0.0
+        self.deadlines.clear()
 
     def promise(self, arrived_at: float, kind: Kind, pushed: float) -> None:
         """All up to the `pushed`th token is out within the lag promised to this kind."""
@@ -76,7 +105,7 @@ class Pace:
         self.deadlines.tighten(now + self._switch_s, pushed)
 
     def promise_first(self, switched_at: float, kind: Kind, pushed: float) -> None:
-        """So is the first piece of the new kind: it does not wait for the window that the old one has filled."""
+        """So is the first token of the new kind: it does not wait for the window that the old one has filled."""
         self.deadlines.add(switched_at + min(self._switch_s, self._lags_s[kind]), pushed)
 
     def promise_end(self, now: float, pushed: float, newly: bool) -> None:
@@ -102,7 +131,7 @@ class Pace:
         unlimited where the promise outweighs it altogether, so that what it takes goes evenly, frame by frame."""
         rhythm, ceiling = self.rhythm, self._ceiling_rate
         needed = self.deadlines.rate(now, out + must)
-        rate = self._drain.rate(now, held, ended, rhythm.last_at, self._horizon.tail_s)
+        rate = self._drain.rate(now, held, ended, rhythm.last_at, self._horizon.tail_s, needed)
         self._outrunning = self._outruns(now, needed)
         if self._outrunning:
             fast = rhythm.run_rate()
@@ -111,10 +140,13 @@ class Pace:
         if needed > ceiling:
             self.rate = max(min(rate, ceiling), needed * self._hedge(now, needed))
             return UNLIMITED
+        if rate == THIN_RATE:
+            self.rate = rate
+            return room
         self.rate = max(rate, needed)
         if needed > _NEAR * ceiling or room < _OVERSPENT:
             return max(room, needed * self.lead_s)
-        return room
+        return room - self._spare_tokens if self.rate < _AT_EASE * ceiling else room
 
     def _outruns(self, now: float, needed: float) -> bool:
         """Whether the upstream is faster than the ceiling for good: then it is followed instead of held back."""

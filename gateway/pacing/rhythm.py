@@ -16,6 +16,8 @@ from gateway.piece import Kind
 BURST_GAP_S = 0.040  # arrivals further apart belong to two runs; wider than the clumps that TCP and busy upstreams make of a steady stream
 _RATE_MEMORY_S = 8.0  # the mean rate forgets this fast: a dozen bursts of the usual half second
 _SLICE_S = 0.25  # over which the rate of a run is taken
+_TELLING_S = 0.1  # of a run show its rate well enough to know a fast stream from a slow one
+_STEP_S = 0.02  # the last token's share of a run's time: of a stream so slow that it would be taken for a fast one without
 
 
 class Rhythm:
@@ -81,6 +83,13 @@ class Rhythm:
     def run_rate(self) -> float:
         """Tokens a second over the last whole quarter of a second of this run; 0.0 before there was one."""
         return self._slice_before / _SLICE_S
+
+    def steady_rate(self) -> float:
+        """Tokens a second of a stream that passes: of this run, once it is long enough to tell, else the mean; 0.0 while unknown."""
+        run = self.last_at - self.run_since
+        if run < _TELLING_S:
+            return self.rate
+        return self._slice_before / _SLICE_S if self._slice_before else self.run_tokens / (run + _STEP_S)
 
     def _follow(self, kind: Kind) -> None:
         self._kind = kind

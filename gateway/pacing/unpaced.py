@@ -48,6 +48,9 @@ class Unpaced:
     def next_wakeup(self) -> float | None:
         return self._queue[0][1] if self._queue else None
 
+    def quicken(self, keep_bytes: int) -> None:
+        """Nothing is held longer than a turn."""
+
     def flush(self) -> list[Piece]:
         pieces = [piece for piece, _ in self._queue]
         self._queue.clear()

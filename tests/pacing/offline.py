@@ -1,7 +1,8 @@
 """Plays arrivals through a pacer on a virtual clock, as the gateway would, and judges what came out.
 
-The clock ticks as the shared timer does, every 21 ms with jitter from a seed, and `due` is asked after every arrival too. Everything is
-deterministic. Tokens are judged by their characters, a client's view; the pacer sees only its own estimate of their weight.
+The clock ticks as the shared timer does, every 20 ms with jitter from a seed, and `due` is asked after every arrival too. What came at one
+moment is pushed as `gateway/stream.py` pushes it: light events joined to runs. Everything is deterministic. Tokens are judged by their
+characters, a client's view; the pacer sees only its own estimate of their weight.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
+from gateway.dialects.base import CUT_FROM_TOKENS
 from gateway.dialects.text import cut_at, joins, weigh
 from gateway.pacing.pacer import Pacer, Unpaced
+from gateway.pacing.run import runs
 from gateway.piece import Kind, Piece
 
 TRACES = Path(__file__).parent.parent / "traces"
@@ -70,7 +73,7 @@ def trace(name: str) -> list[Arrival]:
 
 
 def text_piece(text: str, kind: Kind, joined: bool = False, weight: float | None = None) -> Piece:
-    """A piece whose bytes are its text, cut as the dialects cut theirs."""
+    """A piece whose bytes are its text, cut as the dialects cut theirs: light ones not at all."""
     weight = weigh(text) if weight is None else weight
 
     def cut(tokens: float) -> tuple[Piece, Piece] | None:
@@ -80,14 +83,14 @@ def text_piece(text: str, kind: Kind, joined: bool = False, weight: float | None
         head = text_piece(text[:index], kind, joined)
         return head, text_piece(text[index:], kind, False, max(0.0, weight - head.weight))
 
-    return Piece(kind, weight, text.encode(), cut, joined)
+    return Piece(kind, weight, text.encode(), cut if weight > CUT_FROM_TOKENS else None, joined)
 
 
 def play(
     came: Sequence[Arrival],
     pacer: Pacer | Unpaced,
     *,
-    tick_s: float = 0.021,
+    tick_s: float = 0.020,
     jitter_s: float = 0.0,
     done_s: float = 0.0,
     seed: object = 0,
@@ -111,9 +114,12 @@ def play(
     def pusher(group: list[Arrival]) -> Callable[[float], None]:
         def push(now: float) -> None:
             nonlocal last
+            pieces = []
             for arrival in group:
-                pacer.push(now, text_piece(arrival.text, arrival.kind, joins(last, arrival.text)))
+                pieces.append(text_piece(arrival.text, arrival.kind, joins(last, arrival.text)))
                 last = arrival.text
+            for piece in runs(pieces):
+                pacer.push(now, piece)
 
         return push
 
@@ -143,6 +149,16 @@ def play(
         tick = max(tick, ticks + count * tick_s + rng.random() * jitter_s)
         assert count < 10**6, "the pacer never let go"
     return played
+
+
+def seen_through(played: Played, network_s: float, seed: object = 0) -> list[tuple[float, int, Kind]]:
+    """What is delivered as a client sees it behind a network that holds each frame up by as much as `network_s`."""
+    rng = random.Random(f"network {seed}")
+    held_up: dict[float, float] = {}
+    before = 0.0
+    for at, _ in played.frames:
+        before = held_up[at] = max(before, at + rng.random() * network_s)
+    return [(held_up[at], characters, kind) for at, characters, kind in played.delivered]
 
 
 def text_of(pieces: Sequence[Piece]) -> str:

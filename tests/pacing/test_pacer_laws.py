@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gateway.pacing.horizon import Horizon
 from gateway.pacing.optimum import promised
 from gateway.pacing.pacer import Pacer
+from gateway.pacing.run import runs as joined_to_runs
 from gateway.piece import Kind, Piece
 from gateway.settings import Pacing
 
@@ -20,6 +21,7 @@ from .offline import text_piece
 PACING = Pacing()
 TEXT = (Kind.CONTENT, Kind.REASONING, Kind.TOOL)
 TICK_LATE_S = 0.015  # at the worst
+WINDOW_S = 0.0595  # three frames of 20 ms, but for what a timer is inexact
 UNFORESEEN_S = 0.020  # by which a deadline may be missed: what a tick is late by, and the corner of a majorant
 WORDS = [" a", " word", " parsers", ".", "流", " e\u0301", "🇫🇷", " 👨\u200d👩\u200d👧"]
 
@@ -35,7 +37,7 @@ seeds = st.integers(0, 10**6)
 class Run:
     """A play: what was pushed when, and the frames that came out."""
 
-    def __init__(self, steps: Sequence[tuple[int, Kind, int, bool]], seed: int, done_s: float | None, tick_s: float = 0.021) -> None:
+    def __init__(self, steps: Sequence[tuple[int, Kind, int, bool]], seed: int, done_s: float | None, tick_s: float = 0.020) -> None:
         self.rng = random.Random(seed)
         self.pacer = Pacer(PACING, Horizon())
         self.pushed: list[tuple[float, Piece]] = []
@@ -49,8 +51,9 @@ class Run:
             timed.append((at, self._piece(kind, size, cuts)))
         for moment, group in groupby(timed, key=lambda pair: pair[0]):
             self._until(moment)
-            for _, piece in group:
-                self.pushed.append((moment, piece))
+            came = [piece for _, piece in group]
+            self.pushed += [(moment, piece) for piece in came]
+            for piece in joined_to_runs(came):
                 self.pacer.push(moment, piece)
             self._ask(moment)
         self.ended_at = None if done_s is None else at + done_s
@@ -122,7 +125,7 @@ def test_what_breaks_the_ceiling_is_counted_and_comes_of_the_promise(run: Run) -
     broken = False
     heaviest = max((p.weight for _, p in run.pushed if p.cut is None), default=0.0)
     for at, frame in run.frames:
-        recent = [(then, tokens) for then, tokens in recent if at - then < PACING.ceiling_window - 0.0015]
+        recent = [(then, tokens) for then, tokens in recent if at - then < WINDOW_S]
         recent.append((at, sum(piece.weight for piece in frame)))
         broken |= sum(tokens for _, tokens in recent) > PACING.ceiling_tokens + max(2.0, heaviest)
     assert not broken or run.pacer.deadline_releases > 0
@@ -160,7 +163,7 @@ def test_the_ceiling_holds_where_the_promise_leaves_room(run: Run) -> None:
     assert run.pacer.deadline_releases == 0
     weights = [(at, sum(p.weight for p in frame)) for at, frame in run.frames]
     for i, (at, _) in enumerate(weights):
-        assert sum(w for then, w in weights[: i + 1] if at - then < PACING.ceiling_window - 0.0015) <= PACING.ceiling_tokens + 1.0
+        assert sum(w for then, w in weights[: i + 1] if at - then < WINDOW_S) <= PACING.ceiling_tokens + 1.0
 
 
 steady = st.lists(st.tuples(st.integers(3, 35), st.just(Kind.CONTENT), st.just(1), st.just(True)), min_size=1, max_size=200)
@@ -168,8 +171,20 @@ steady = st.lists(st.tuples(st.integers(3, 35), st.just(Kind.CONTENT), st.just(1
 
 @given(st.builds(Run, steady, seeds, st.just(0.0)))
 @settings(deadline=None, max_examples=40)
-def test_a_steady_stream_is_not_delayed(run: Run) -> None:
+def test_a_steady_stream_is_delayed_by_its_reserve_at_the_most(run: Run) -> None:
+    """Which is 18 ms of text, until the next arrives; what is delayed more had met the ceiling."""
     left = [at for at, frame in run.frames for _ in frame]
     waits = [at - came for at, (came, _) in zip(left, run.pushed, strict=True)]
-    assert sum(wait > 0.0 for wait in waits) <= len(waits) * 0.1
-    assert max(waits) < 0.08
+    assert sum(wait > 0.018 + 0.035 for wait in waits) <= len(waits) * 0.1
+    assert max(waits) < 0.13
+
+
+slow = st.lists(st.tuples(st.integers(16, 35), st.just(Kind.CONTENT), st.just(1), st.just(True)), min_size=1, max_size=200)
+
+
+@given(st.builds(Run, slow, seeds, st.just(0.0)).filter(lambda run: sum(n for _, n, _ in run.arrivals) < 1.2 * len(run.arrivals)))
+@settings(deadline=None, max_examples=40)
+def test_a_slow_stream_keeps_nothing_back(run: Run) -> None:
+    left = [at for at, frame in run.frames for _ in frame]
+    waits = [at - came for at, (came, _) in zip(left, run.pushed, strict=True)]
+    assert sum(wait > 0.0 for wait in waits) <= len(waits) * 0.15

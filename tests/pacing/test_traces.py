@@ -1,6 +1,6 @@
 """The pacer on recorded and on random arrivals, judged as a client would judge it, on a virtual clock.
 
-The timer ticks every 21 ms with jitter from a seed. Bounds leave a little over what is measured (docs/pacing.md).
+The timer ticks every 20 ms with jitter from a seed. Bounds leave a little over what is measured (docs/pacing.md).
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from functools import cache
 
 import pytest
 
-from gateway.pacing.figures import Figures, judge
+from gateway.pacing.figures import Figures, judge, peak_of
 from gateway.pacing.horizon import Horizon
 from gateway.pacing.optimum import promised
 from gateway.pacing.pacer import Pacer
 from gateway.settings import Pacing
 
 from . import families
-from .offline import TRACES, Arrival, Played, arrivals, play, text_of, trace
+from .offline import TRACES, Arrival, Played, arrivals, play, seen_through, text_of, trace
 
 PACING = Pacing()
 NAMES = sorted(path.stem for path in TRACES.glob("*.json"))
 # Where the promise outweighs the ceiling, how far the peak may be from the optimum's.
-FORCED = {"groq-fast": 1.7, "held-to-the-end": 1.45, "planner-7s": 2.2, "tool-call": 1.5, "uneven-gaps": 1.12}
+FORCED = {"groq-fast": 1.55, "held-to-the-end": 1.4, "planner-7s": 2.1, "tool-call": 1.4, "uneven-gaps": 1.1}
 SMOOTH_FAMILIES = ["clumped", "chunks", "clusters", "spread bursts", "packs", "thinking, then an answer", "frozen, then steady", "long"]
 
 
@@ -61,7 +61,7 @@ def test_every_trace_keeps_its_promise(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("tick_s", "jitter_s"), [(0.021, 0.015), (0.032, 0.010), (0.064, 0.010)])
+@pytest.mark.parametrize(("tick_s", "jitter_s"), [(0.020, 0.015), (0.032, 0.010), (0.064, 0.010)])
 def test_the_promise_is_kept_when_the_timer_is_late_or_widened_under_load(name: str, tick_s: float, jitter_s: float) -> None:
     came = trace(name)
     assert figures(came, play(came, Pacer(PACING), tick_s=tick_s, jitter_s=jitter_s, seed=name)).late == 0.0
@@ -75,20 +75,30 @@ def test_no_more_is_seen_at_once_than_the_optimum_needs(name: str) -> None:
         assert found.clusters == 0
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "codex-refactor"])
-def test_little_silence_is_left_that_the_tokens_in_hand_could_have_filled(name: str) -> None:
-    """Within a stream, of an upstream that nothing is known of yet."""
-    assert measured(name).avoidable_stall_ms <= 150
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in FORCED])
+def test_no_more_is_seen_at_once_behind_a_network_that_holds_each_frame_up(name: str) -> None:
+    """By as much as 10 ms: what left in 60 ms may arrive in 50."""
+    came = trace(name)
+    weight = sum(arrival.tokens for arrival in came) / sum(len(arrival.text) for arrival in came)
+    for seed in range(3):
+        played = play(came, Pacer(PACING), jitter_s=0.002, seed=seed)
+        seen = [(at, characters * weight) for at, characters, _ in seen_through(played, 0.010, seed)]
+        assert peak_of(seen) <= 23.5
 
 
-def test_a_steady_beginning_is_not_held_back_for_a_silence_that_nothing_announced() -> None:
-    """The first silence of codex-refactor (500 ms, after 800 ms of steady tokens) costs what a reader notices of it: 250 ms."""
-    assert measured("codex-refactor").avoidable_stall_ms <= 400
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("plays", [1, 2])
+def test_little_silence_is_left_that_the_tokens_in_hand_could_have_filled(name: str, plays: int) -> None:
+    """Neither of an upstream that nothing is known of yet nor of one that has shown how it speaks."""
+    for seed in range(3):
+        assert measured(name, seed, plays=plays).avoidable_stall_ms <= 75
 
 
-@pytest.mark.parametrize(("name", "p50_ms"), [("steady-50", 1.0), ("steady-187", 1.0), ("chunks-of-24", 120.0)])
-def test_what_is_smooth_is_hardly_delayed(name: str, p50_ms: float) -> None:
-    assert measured(name).lag_p50_ms <= p50_ms
+@pytest.mark.parametrize(("name", "p50_ms", "p95_ms"), [("steady-50", 0.0, 0.0), ("steady-187", 17.0, 28.0), ("chunks-of-24", 95.0, 155.0)])
+def test_what_is_smooth_is_hardly_delayed(name: str, p50_ms: float, p95_ms: float) -> None:
+    found = measured(name)
+    assert found.lag_p50_ms <= p50_ms
+    assert found.lag_p95_ms <= p95_ms
 
 
 @pytest.mark.parametrize(
@@ -100,10 +110,13 @@ def test_the_rate_varies_no_more_than_so_many_times_the_optimums(name: str, time
 
 
 def test_a_stream_profits_from_what_earlier_ones_of_its_upstream_showed() -> None:
-    first, second = measured("codex-refactor"), measured("codex-refactor", plays=2)
-    assert second.avoidable_stall_ms < first.avoidable_stall_ms
-    assert second.late == 0.0
-    assert second.burst_ratio <= 1.05
+    for seed in range(4):
+        came = arrivals(families.of("spread bursts", seed), seed)
+        horizon = Horizon()
+        first = figures(came, play(came, Pacer(PACING, horizon), seed=seed))
+        second = figures(came, play(came, Pacer(PACING, horizon), seed=seed))
+        assert second.rate_cv < first.rate_cv
+        assert second.avoidable_stall_ms == 0.0
 
 
 @pytest.mark.parametrize("name", families.FAMILIES)
@@ -124,11 +137,11 @@ def test_families_of_moderate_bursts_come_out_without_clusters(name: str) -> Non
         assert found.burst_ratio <= 1.05
 
 
-def test_steady_streams_of_any_rate_pass_undelayed() -> None:
+def test_steady_streams_of_any_rate_pass_all_but_undelayed() -> None:
     for seed in range(8):
         found = family("steady", seed, jitter_s=0.005)
-        assert found.lag_p50_ms == 0.0
-        assert found.lag_p95_ms < 10
+        assert found.lag_p50_ms < 18
+        assert found.lag_p95_ms < 36
 
 
 def test_a_steady_stream_in_clumps_is_delayed_by_about_a_clump() -> None:
