@@ -56,6 +56,17 @@ class Heartbeat:
 
 
 @dataclass(frozen=True, slots=True)
+class Reasoning:
+    """How reasoning is delivered to requests that do not say it themselves (docs/controls.md)."""
+
+    format: Literal["as_is", "reasoning_content", "reasoning", "think_tags", "tagged", "hidden"] = "as_is"
+    # names of the tags that models put around reasoning in their text
+    tags: Annotated[tuple[str, ...], Text("name")] = ("think", "thinking", "reasoning")
+    # models whose template opens the tag itself, so that their text begins inside
+    begins_inside: Annotated[tuple[str, ...], Text("model")] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Clocks:
     """Seconds; None is off."""
 
@@ -91,6 +102,8 @@ class Upstream:
     # names that may stand in metrics besides those that the upstream lists
     models: Annotated[tuple[str, ...], Text("model")] = ()
     forward_extensions: bool = False
+    # where this upstream takes a limit on reasoning tokens (`reasoning.max_tokens`: a member of a member); None: it has none
+    reasoning_limit_field: Annotated[str | None, Text("name")] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +133,7 @@ class Settings:
     listen: Listen = field(default_factory=Listen)
     pacing: Pacing = field(default_factory=Pacing)
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
+    reasoning: Reasoning = field(default_factory=Reasoning)
     clocks: Clocks = field(default_factory=Clocks)
     limits: Limits = field(default_factory=Limits)
     shutdown: Shutdown = field(default_factory=Shutdown)

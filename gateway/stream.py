@@ -20,9 +20,10 @@ from typing import Final
 from gateway.dialects.base import Dialect, Style, structure
 from gateway.errors import Failure
 from gateway.pacing.clusters import Meter
-from gateway.pacing.pacer import Pacer, Unpaced
 from gateway.pacing.run import runs
 from gateway.piece import Kind, Piece
+from gateway.policy.holding import Releases
+from gateway.policy.timing import Timing
 from gateway.settings import Clocks
 from gateway.wire.sse import COMMENT_HEARTBEAT, Decoder
 
@@ -48,9 +49,11 @@ class Stream:
         "_clocks",
         "_closing_at",
         "_decoder",
+        "_event_bytes",
         "_first_content_by",
         "_heartbeat_style",
         "_held_back",
+        "_held_back_bytes",
         "_last_heard",
         "_last_sent",
         "_total_by",
@@ -66,7 +69,9 @@ class Stream:
         "pacer",
         "phase",
         "shed_tokens",
+        "splits",
         "started",
+        "timing",
         "wants_upstream",
     )
 
@@ -74,7 +79,7 @@ class Stream:
         self,
         now: float,
         dialect: Dialect,
-        pacer: Pacer | Unpaced,
+        pacer: Releases,
         clocks: Clocks,
         *,
         heartbeat_every: float,
@@ -82,7 +87,10 @@ class Stream:
         event_bytes: int,
         arrived: Meter | None = None,
         delivered: Meter | None = None,
+        splits: bool = False,
+        timing: Timing | None = None,
     ) -> None:
+        """`splits`: the pacer hands out one moment's pieces in several frames, so `due` is to be asked until it gives nothing."""
         self.dialect = dialect
         self.pacer = pacer
         self.arrived = arrived or Meter()
@@ -90,6 +98,8 @@ class Stream:
         self.phase = Phase.HOLDING
         self.failure: Failure | None = None
         self.wants_upstream = True
+        self.splits = splits
+        self.timing = timing
         self.started = now
         self.first_content_at: float | None = None
         self.first_sent_at: float | None = None
@@ -99,8 +109,10 @@ class Stream:
         self.heartbeats_before = 0  # of them, those before the first content
         self._heartbeat_style: Style = heartbeat_style
         self._clocks = clocks
-        self._decoder = Decoder(event_bytes)
+        self._decoder = Decoder(event_bytes, lenient=dialect.closes)
         self._held_back: list[Piece] = []
+        self._held_back_bytes = 0
+        self._event_bytes = event_bytes
         self._last_sent = now
         self._last_heard = now
         self._closing_at = _NEVER
@@ -114,14 +126,15 @@ class Stream:
         if not self.wants_upstream:
             return
         events = self._decoder.feed(data)
-        if self._decoder.progressed:
-            self._last_heard = now
         dialect = self.dialect
+        idle = dialect.idle
         pieces: list[Piece] = []
         for event in events:
             pieces += dialect.read(event)
             if dialect.failure is not None or dialect.ended:
                 break
+        if self._decoder.progressed and dialect.idle - idle < max(len(events), 1):
+            self._last_heard = now
         self._take(now, pieces)
         if dialect.failure is not None:
             self.fail(now, dialect.failure)
@@ -132,7 +145,7 @@ class Stream:
         if self._decoder.overflowed:
             self.fail(now, Failure("upstream_event_too_large", "The upstream sent an event larger than limits.event_bytes; raise it."))
         elif events and dialect.closes:
-            if dialect.proven and dialect.committed:
+            if dialect.settled and dialect.committed:
                 self.pacer.end(now)
                 self._closing_at = now + self._clocks.closing
             else:  # a finish reason that was none
@@ -175,20 +188,21 @@ class Stream:
             self.phase = Phase.CLOSING
 
     def _take(self, now: float, pieces: list[Piece]) -> None:
-        count(self.arrived, now, pieces)
         if self.dialect.withheld:
             self.arrived.add(now, self.dialect.withheld, Kind.REASONING)
             self.dialect.withheld = 0.0
+        count(self.arrived, now, pieces)
         if self.phase is not Phase.HOLDING:
-            for piece in runs(pieces) if len(pieces) > 1 else pieces:
+            for piece in runs(pieces) if len(pieces) > 1 and not self.splits else pieces:
                 self.pacer.push(now, piece)
             return
         self._held_back += pieces
-        if self.dialect.committed:
+        self._held_back_bytes += sum(piece.size for piece in pieces)
+        if self.dialect.committed or self._held_back_bytes > self._event_bytes:
             self.phase = Phase.OPEN
             self.first_content_at = now
             self._first_content_by = _NEVER
-            for piece in runs(self._held_back):
+            for piece in self._held_back if self.splits else runs(self._held_back):
                 self.pacer.push(now, piece)
             self._held_back = []
 
@@ -219,8 +233,15 @@ class Stream:
                 if self.phase is Phase.CLOSING and self.pacer.empty:
                     self.phase = Phase.ENDED
                 self._last_sent = now
-                return pieces[0].data if len(pieces) == 1 else b"".join([piece.data for piece in pieces])
+                frame = pieces[0].data if len(pieces) == 1 else b"".join([piece.data for piece in pieces])
+                return frame if self.timing is None else self._told(now, self.timing) + frame
         return b""
+
+    def _told(self, now: float, timing: Timing) -> bytes:
+        told = timing.first(now, self.arrived.first_at) if self.first_sent_at is not None else b""
+        if self.phase is Phase.ENDED:
+            told += timing.last(now, sum(self.arrived.clusters), sum(self.delivered.clusters))
+        return told
 
     def tick(self, now: float) -> bytes:
         """What the slow clocks want at `wakeup`: a heartbeat to write, or nothing. May end the stream (see `failure`)."""
@@ -260,6 +281,11 @@ class Stream:
         self.pacer.resume(now)
         self._last_sent = now
 
+    def begin(self, now: float) -> None:
+        """Open at once: for protocols that are not known here nothing is waited for."""
+        self.dialect.committed = True
+        self._take(now, [])
+
     def shed(self, now: float, keep_bytes: int) -> None:
         """For live viewers (`overflow: drop_oldest`): let go of the oldest text that is held beyond `keep_bytes`, and say so in the stream.
         What is no text of the answer, and tool arguments, of which half is worth nothing, stay."""
@@ -298,7 +324,8 @@ class Stream:
 
     @property
     def held_bytes(self) -> int:
-        return self.pacer.held_bytes + sum(piece.size for piece in self._held_back)
+        """What waits for its time. A preamble that waits for the first content is bounded for itself: it leaves at `event_bytes`."""
+        return self.pacer.held_bytes
 
     @property
     def reason(self) -> str:

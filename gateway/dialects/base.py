@@ -11,12 +11,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from gateway.dialects.reported import reported_in, told
 from gateway.errors import Failure
 from gateway.piece import Kind, Piece
 from gateway.wire import jsontext
 from gateway.wire.sse import Event
 
-Style = Literal["comment", "chunk", "native"]
+# late: a comment until an event has left, native from then on
+Style = Literal["comment", "chunk", "native", "late"]
 
 DONE: Final = b"data: [DONE]\n\n"
 # Lighter than this no frame needs to cut, so the way to cut it is not prepared: half of what 21 ms may hold.
@@ -36,7 +38,9 @@ class Dialect(ABC):
 
     committed: real content was seen: what came before it may leave, and no other attempt can replace this one.
     proven: the dialect's own sign of a whole answer was seen (a finish reason for each choice, a terminal event).
+    settled: and it is sure that nothing but the closing line follows: a stream that then falls silent is closed.
     ended: nothing that follows belongs to the stream.
+    idle: events that said nothing (pings, empty deltas, noise): signs of a connection, not of an answer.
     failure: the upstream reported an error in the stream.
     noise: events that were dropped because they are not this protocol's.
     """
@@ -48,16 +52,24 @@ class Dialect(ABC):
     def __init__(self) -> None:
         self.committed = False
         self.proven = False
+        self.settled = False
+        self.idle = 0
         self.ended = False
         self.failure: Failure | None = None
         self.noise = 0
         self.model: str | None = None
         self.usage: Usage | None = None
+        self.withheld = 0.0  # tokens of reasoning that came and are not delivered, since the stream last asked
         self.text_tail = ""  # the last delta's text, to see whether the next continues its last grapheme
 
     @abstractmethod
     def read(self, event: Event) -> list[Piece]:
         """The pieces of an event, in the order in which they leave."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was odd about the stream and is no failure, in a word each: for its log line."""
+        return ()
 
     @abstractmethod
     def close(self) -> list[Piece]:
@@ -75,6 +87,9 @@ class Dialect(ABC):
     @classmethod
     def as_stream(cls, media_type: bytes, body: bytes) -> bytes | Failure:
         """A whole answer, where a stream was wanted, as the events that a stream would have brought."""
+        failure = reported_in(body)
+        if failure is not None:
+            return failure
         kind = media_type.decode("latin-1") or "an answer without a content type"
         return Failure(
             "upstream_not_a_stream",
@@ -99,13 +114,17 @@ class Dialect(ABC):
     def dropped(self, event: Event) -> list[Piece]:
         """An event whose data is not JSON. What was meant as JSON has lost text: that is told. Other words (a middle hop's keep-alive or
         error page) carry none: they are dropped, and if the stream was cut by them the missing end tells so."""
-        if event.data.lstrip()[:1] in (b"{", b"["):
+        reported = reported_in(event.data) or (told(event.data) if event.name == b"error" else None)
+        if reported is not None:
+            self.failure = reported
+        elif event.data.lstrip()[:1] in (b"{", b"["):
             self.failure = Failure(
                 "upstream_bad_event",
                 "The upstream sent an event that is not valid JSON, so part of the answer is missing. Ask again.",
             )
         else:
             self.noise += 1
+            self.idle += 1
         return []
 
 

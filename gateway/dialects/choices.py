@@ -15,12 +15,15 @@ from msgspec import UNSET
 from gateway.dialects.alike import Alike
 from gateway.dialects.base import CUT_FROM_TOKENS, DONE, Dialect, Style, Usage, error_body, structure
 from gateway.dialects.calls import OpenCalls
-from gateway.dialects.chunks import Chunk, text_of
+from gateway.dialects.chunks import Chunk, belongs_to_each, text_of
 from gateway.dialects.cutting import Part, cuttable
 from gateway.dialects.finishes import Finishes
 from gateway.dialects.halves import Halves
+from gateway.dialects.heads import CHAT, COMPLETION
+from gateway.dialects.reforms import Reformer, Wish
 from gateway.dialects.reported import reported
 from gateway.dialects.text import joins, weigh
+from gateway.dialects.thinking import Thinking
 from gateway.dialects.whole import as_completion, as_stream
 from gateway.errors import Failure
 from gateway.piece import Kind, Piece
@@ -28,54 +31,19 @@ from gateway.wire import jsontext
 from gateway.wire.jsontext import Members
 from gateway.wire.sse import Event
 
-_ENVELOPE: Final = ("id", "object", "created", "model", "system_fingerprint")
-
-
-class _Delta(msgspec.Struct, gc=False):
-    # UNSET only where null is to be told from absence: it must be mended.
-    role: Any = UNSET
-    content: Any = None
-    reasoning_content: Any = None
-    reasoning: Any = None
-    refusal: Any = None
-    tool_calls: Any = None
-    function_call: Any = None
-
-
-class _Choice(msgspec.Struct, gc=False):
-    index: Any = None
-    text: Any = None
-    finish_reason: Any = None
-    logprobs: Any = None
-
-
-class _ChatChoice(_Choice, gc=False):
-    delta: _Delta | None = None
-
-
-class _Chunk(msgspec.Struct, gc=False):
-    choices: list[_Choice]
-    usage: Any = None
-    error: Any = UNSET
-
-
-class _ChatChunk(_Chunk, gc=False):
-    choices: list[_ChatChoice]  # type: ignore[assignment]  # narrower on purpose
-
-
-_CHAT: Final = msgspec.json.Decoder(_ChatChunk)
-_COMPLETION: Final = msgspec.json.Decoder(_Chunk)
+_UNCLOSED: Final = b": the upstream never closed the reasoning in its text\n\n"
+_ENVELOPE: Final = ("id", "object", "created", "model", "service_tier", "system_fingerprint")
 
 
 class ChoicesDialect(Dialect):
-    """`expected`: how many choices the request asked for."""
+    """`expected`: how many choices the request asked for. `wish`: how it wants reasoning."""
 
     has_delta = True
     object_name = "chat.completion.chunk"
 
-    def __init__(self, expected: int = 1, fallback_id: str = "") -> None:
+    def __init__(self, expected: int = 1, fallback_id: str = "", wish: Wish | None = None) -> None:
         super().__init__()
-        self._decoder: msgspec.json.Decoder[Any] = _CHAT if self.has_delta else _COMPLETION
+        self._decoder: msgspec.json.Decoder[Any] = CHAT if self.has_delta else COMPLETION
         self._id = fallback_id
         self._finishes = Finishes(expected)
         self._calls = OpenCalls()
@@ -83,6 +51,10 @@ class ChoicesDialect(Dialect):
         self._envelope: Members | None = None  # of the first chunk: for chunks of our own
         self._alike = Alike()
         self._alike_kind = Kind.CONTENT
+        self._alike_index = 0
+        wish = wish or Wish()
+        self._thinking = Thinking(wish.tags, wish.begins_inside)
+        self._reformer = Reformer(wish, self._thinking) if wish.changes else None
 
     # Reading
 
@@ -95,6 +67,8 @@ class ChoicesDialect(Dialect):
             kind = self._alike_kind
             weight = weigh(alike)
             if weight <= CUT_FROM_TOKENS:
+                if ("<" in alike or "`" in alike or self._thinking.awake) and kind is Kind.CONTENT:
+                    kind = self._thinking.kind(self._alike_index, alike, self.text_tail)
                 return [self._continuing(Piece(kind, weight, event.raw), alike)]
         try:
             chunk = self._decoder.decode(data)
@@ -110,6 +84,7 @@ class ChoicesDialect(Dialect):
             or self._envelope is None
             or self._finishes.any_in
             or self._halves.waiting
+            or self._reformer is not None
             or event.name is not None
             or b"\n" in data
         ):
@@ -145,10 +120,15 @@ class ChoicesDialect(Dialect):
         self.committed = True
         self._finishes.spoke(choice.index)
         self._alike.learn(data, member, text)
-        self._alike_kind = kind
+        self._alike_kind, self._alike_index = kind, choice.index
+        if "<" in text or "`" in text or self._thinking.awake:
+            if kind is Kind.CONTENT:
+                kind = self._thinking.kind(choice.index, text, self.text_tail)
+            elif kind is Kind.REASONING:
+                self._thinking.elsewhere(choice.index)
         weight = weigh(text)
         if weight > CUT_FROM_TOKENS:
-            return [self._continuing(cuttable(kind, weight, event.raw, lambda: self._parts(data)), text)]
+            return [self._continuing(cuttable(kind, weight, event.raw, lambda: self._parts(data, kind)), text)]
         return [self._continuing(Piece(kind, weight, event.raw), text)]
 
     def _continuing(self, piece: Piece, text: str) -> Piece:
@@ -157,29 +137,22 @@ class ChoicesDialect(Dialect):
         self.text_tail = text
         return piece
 
-    def _parts(self, data: bytes) -> Sequence[Part]:
+    def _parts(self, data: bytes, kind: Kind) -> Sequence[Part]:
         top = jsontext.members(data)
-        return Chunk(top, jsontext.members(jsontext.elements(top["choices"])[0]), self.has_delta, 0, data).parts()
+        chunk = Chunk(top, jsontext.members(jsontext.elements(top["choices"])[0]), self.has_delta, 0, data)
+        chunk.kind = kind
+        return chunk.parts()
 
     def _read_carefully(self, event: Event) -> list[Piece]:
         self._alike.forget()
         data = event.data.strip()
         if data == b"[DONE]":
             return self._done()
-        if b"\n" in data:
-            data = jsontext.one_line(data)
-            event = Event(event.name, data, b"data: " + data + b"\n\n")
+        strict = jsontext.strict(jsontext.one_line(data))
+        if strict != data:
+            event = Event(event.name, strict, b"data: " + strict + b"\n\n")
         try:
-            top = jsontext.members(data)
-        except ValueError:
-            try:
-                data = jsontext.strict(data)
-                top = jsontext.members(data)
-                event = Event(event.name, data, b"data: " + data + b"\n\n")
-            except ValueError:
-                return self.dropped(event)
-        try:
-            return self._read_object(event, top)
+            return self._read_object(event, jsontext.members(strict))
         except (ValueError, TypeError, AttributeError):
             return self.dropped(event)
 
@@ -192,22 +165,24 @@ class ChoicesDialect(Dialect):
             del top["error"]
             changed = True
         usage = top.get("usage")
-        if usage is not None and usage.startswith(b"{"):
+        counted = usage is not None and usage.startswith(b"{")
+        if usage is not None and counted:
             self._count(jsontext.value(usage))
         choices = top.get("choices", b"null")
         found = jsontext.elements(choices) if choices.startswith(b"[") else []
         raw = b"data: " + jsontext.join(top) + b"\n\n" if changed else event.raw
         if not found:
-            return [*map(self._piece, self._finishes.release(None)), structure(raw)]
+            at_the_end = counted and self._finishes.all_in  # nothing follows that a finish reason would have to wait for
+            return [*self._pieces(self._finishes.release_all() if at_the_end else self._finishes.release(None)), structure(raw)]
         if self._envelope is None:
             self._envelope = {key: top[key] for key in _ENVELOPE if key in top}
             self.model = text_of(top.get("model")) or None
         if len(found) == 1:
             return self._read_chunk(Chunk(top, jsontext.members(found[0]), self.has_delta, 0, raw))
         out: list[Piece] = []
-        without_usage = {key: value for key, value in top.items() if key != "usage"}
+        envelope = {key: raw for key, raw in top.items() if key == "choices" or belongs_to_each(key, raw)}
         for at, choice in enumerate(found):  # one event a choice: each can be split, held or finished for itself
-            own = top if at == len(found) - 1 else without_usage
+            own = top if at == len(found) - 1 else envelope
             out += self._read_chunk(Chunk(dict(own), jsontext.members(choice), self.has_delta, at))
         return out
 
@@ -216,12 +191,31 @@ class ChoicesDialect(Dialect):
             self._calls.mend(chunk)
         self._halves.join(chunk)
         bare = chunk.bare()
-        out = [self._piece(each) for each in self._finishes.pass_on(chunk, bare)]
+        out = self._pieces(self._finishes.pass_on(chunk, bare))
         if not bare:
             self._finishes.spoke(chunk.index)
         self.committed |= not bare or self._finishes.all_in
-        self.proven = self._finishes.all_in
+        self.proven, self.settled = self._finishes.all_in, self._finishes.settled
+        if bare and not chunk.finish:
+            self.idle += 1
         return out
+
+    def _pieces(self, chunks: list[Chunk]) -> list[Piece]:
+        reformer = self._reformer
+        if reformer is None:
+            for chunk in chunks:
+                self._tell_kind(chunk)
+            return [self._piece(chunk) for chunk in chunks]
+        out = [self._piece(made) for chunk in chunks for made in reformer.take(chunk)]
+        self.withheld += reformer.withheld
+        reformer.withheld = 0.0
+        return out
+
+    def _tell_kind(self, chunk: Chunk) -> None:
+        """Text between tags is reasoning, as what the fast way sees is."""
+        text = text_of(chunk.delta.get("content" if self.has_delta else "text"))
+        if text and (self._thinking.awake or "<" in text or "`" in text):
+            chunk.kind = self._thinking.kind(chunk.index, text, self.text_tail)
 
     def _piece(self, chunk: Chunk) -> Piece:
         kind, weight = chunk.weight()
@@ -234,15 +228,25 @@ class ChoicesDialect(Dialect):
 
     def _done(self) -> list[Piece]:
         if not self.committed:
+            self.ended = True
             return []  # an empty answer is the stream's to judge
         self.proven = self.ended = True
         return self.close()
 
     def close(self) -> list[Piece]:
         out = [structure(data) for data in self._halves.rest(self._envelope or {}, self.has_delta)]
-        out += map(self._piece, self._finishes.release_all())
+        out += self._pieces(self._finishes.release_all())
+        if self._reformer is not None:
+            out += map(self._piece, self._reformer.rest(self._envelope or {}, self.has_delta))
+            if self._thinking.unclosed:
+                out.append(structure(_UNCLOSED))
         self.ended = True
         return [*out, structure(DONE)]
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        odd = (("reasoning_unclosed", self._thinking.unclosed), ("reasoning_unopened", self._thinking.stray))
+        return tuple(name for name, is_so in odd if is_so)
 
     def _count(self, usage: Any) -> None:
         if isinstance(usage, dict):
@@ -251,7 +255,10 @@ class ChoicesDialect(Dialect):
     # Our own events
 
     def fail(self, failure: Failure) -> Piece:
-        return structure(b"data: " + jsontext.one_line(error_body(failure)) + b"\n\n")
+        data = b"data: " + jsontext.one_line(error_body(failure)) + b"\n\n"
+        if self._reformer is not None:  # what was held as the beginning of a tag
+            data = b"".join(chunk.render() for chunk in self._reformer.rest(self._envelope or {}, self.has_delta, whole=False)) + data
+        return structure(data)
 
     @classmethod
     def as_stream(cls, media_type: bytes, body: bytes) -> bytes | Failure:
@@ -271,7 +278,9 @@ class ChoicesDialect(Dialect):
             "model": jsontext.quote(self.model or ""),
         }
         delta = b'"delta":{}' if self.has_delta else b'"text":""'
-        return b"data: " + jsontext.join({**envelope, "choices": b'[{"index":0,' + delta + b',"finish_reason":null}]'}) + b"\n\n"
+        # whole, since an SDK's helper makes its message of the first chunk's members
+        choices = b'[{"index":0,' + delta + b',"logprobs":null,"finish_reason":null}]'
+        return b"data: " + jsontext.join({**envelope, "choices": choices}) + b"\n\n"
 
 
 def _number(value: Any) -> int | None:

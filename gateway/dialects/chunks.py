@@ -6,11 +6,11 @@ Owns one chunk with one choice, taken apart into its members' own bytes. The pro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any, Final
 
 from gateway.dialects.cutting import Part
-from gateway.dialects.text import weigh
+from gateway.dialects.text import borders_of, weigh
+from gateway.dialects.weights import details_weight, parts_weight
 from gateway.piece import Kind
 from gateway.wire import jsontext
 from gateway.wire.jsontext import Members
@@ -19,11 +19,19 @@ from gateway.wire.jsontext import Members
 CHAT_TEXTS: Final = (
     ("reasoning_content", Kind.REASONING),
     ("reasoning", Kind.REASONING),
+    ("thinking", Kind.REASONING),
     ("content", Kind.CONTENT),
     ("refusal", Kind.CONTENT),
 )
 COMPLETION_TEXTS: Final = (("text", Kind.CONTENT),)
 _NULL: Final = b"null"
+# What every chunk of one answer repeats. Of other members nobody knows whether a client adds them up, so they are said once.
+_ENVELOPE: Final = frozenset({"id", "object", "created", "model", "system_fingerprint", "service_tier", "provider"})
+
+
+def belongs_to_each(key: str, raw: bytes) -> bool:
+    """Whether a member at the top of a chunk is part of its envelope, which each part of it carries."""
+    return key in _ENVELOPE and raw[:1] not in b"{["
 
 
 def text_of(raw: bytes | None) -> str:
@@ -33,13 +41,20 @@ def text_of(raw: bytes | None) -> str:
     return str(jsontext.value(raw))
 
 
+def function_of(call: Members) -> Members:
+    """A call's function; empty where it has none (calls of custom tools)."""
+    raw = call.get("function", b"")
+    return jsontext.members(raw) if raw.startswith(b"{") else {}
+
+
 class Chunk:
     """One chunk with exactly one choice. `delta` is the choice itself where the dialect has no delta (legacy completions).
 
     raw: the event as it came, which it renders to unless it was changed. changed: it was mended, or shared its event with others.
+    kind: of its text, where that is not what the text's name says.
     """
 
-    __slots__ = ("changed", "choice", "delta", "has_delta", "index", "raw", "texts", "top")
+    __slots__ = ("changed", "choice", "delta", "has_delta", "index", "kind", "raw", "texts", "top")
 
     def __init__(self, top: Members, choice: Members, has_delta: bool, position: int, raw: bytes = b"") -> None:
         self.raw = raw
@@ -48,16 +63,17 @@ class Chunk:
         self.has_delta = has_delta
         self.texts = CHAT_TEXTS if has_delta else COMPLETION_TEXTS
         self.changed = not raw
+        self.kind: Kind | None = None
         self.index = self._index(position)
         self.delta = choice
         if has_delta:
             delta = choice.get("delta", b"null")
             if delta.startswith(b"{"):
                 self.delta = jsontext.members(delta)
-            else:  # null or missing: strict clients want an object
+            else:  # strict clients want an object; a bare string can only be the text
                 self.changed = True
-                choice["delta"] = b"{}"
-                self.delta = {}
+                self.delta = {"content": delta} if text_of(delta) else {}
+                choice["delta"] = jsontext.join(self.delta)
         self._mend()
 
     def _index(self, position: int) -> int:
@@ -114,36 +130,69 @@ class Chunk:
         for name, text_kind in self.texts:
             raw = self.delta.get(name)
             if raw is not None and raw.startswith(b"["):  # content parts
-                text_kind, amount = _parts_weight(jsontext.value(raw), text_kind)
+                text_kind, amount = parts_weight(jsontext.value(raw), text_kind)
             else:
                 amount = weigh(text_of(raw))
             if amount:
                 kind, weight = text_kind, weight + amount
+        if not weight and "reasoning_details" in self.delta:
+            kind, weight = details_weight(jsontext.value(self.delta["reasoning_details"]))
+        kind = self.kind if self.kind is not None and weight else kind
         if self.has_delta:
             for call in self.calls():
                 kind = Kind.TOOL
-                weight += weigh(text_of(jsontext.members(call.get("function") or b"{}").get("arguments")))
+                weight += weigh(text_of(function_of(call).get("arguments")))
             legacy = self.delta.get("function_call")
             if legacy is not None and legacy.startswith(b"{"):
                 kind, weight = Kind.TOOL, weight + weigh(text_of(jsontext.members(legacy).get("arguments")))
-        tokens = self.logprob_tokens()
-        return (kind, float(len(tokens))) if tokens and weight else (kind, weight)
+        if not weight:
+            return kind, 0.0
+        return kind, float(sum(len(self._entries(key)) for key in self._scored)) or weight
 
-    def logprob_tokens(self) -> list[str]:
-        """The tokens that have log-probabilities here."""
-        raw = self.choice.get("logprobs")
-        if raw is None or not raw.startswith(b"{"):
-            return []
-        found = jsontext.value(raw)
-        if self.has_delta:
-            return [str(entry.get("token")) for entry in found.get("content") or () if isinstance(entry, dict)]
-        return [str(token) for token in found.get("tokens") or ()]
+    @property
+    def _scored(self) -> tuple[str, ...]:
+        """The lists in `logprobs` with an entry for each token."""
+        return ("content", "refusal") if self.has_delta else ("tokens",)
+
+    def _logprobs(self) -> Members:
+        raw = self.choice.get("logprobs", _NULL)
+        return jsontext.members(raw) if raw.startswith(b"{") else {}
+
+    def _entries(self, key: str) -> list[bytes]:
+        raw = self._logprobs().get(key, _NULL)
+        return jsontext.elements(raw) if raw.startswith(b"[") else []
+
+    def _borders(self) -> dict[str, list[int]] | None:
+        """The ends of the tokens of each text that has log-probabilities; None where they cannot be told apart by the text, since each
+        is to arrive once, with its token."""
+        if self.choice.get("logprobs", _NULL)[:1] not in b"{n":
+            return None
+        found: dict[str, list[int]] = {}
+        lists = {key: raw for key, raw in self._logprobs().items() if raw not in (_NULL, b"[]", b"{}")}
+        for key, raw in lists.items():
+            if not raw.startswith(b"["):
+                return None
+            if not self.has_delta and key != "tokens":
+                if len(jsontext.elements(raw)) != len(self._entries("tokens")):
+                    return None
+                continue
+            if key not in self._scored:
+                return None
+            entries = jsontext.value(raw)
+            tokens = [entry.get("token") if isinstance(entry, dict) else entry for entry in entries]
+            name = key if self.has_delta else "text"
+            text = text_of(self.delta.get(name))
+            ends = borders_of(text, tokens)
+            if not text or ends is None:
+                return None
+            found[name] = ends
+        return found
 
     def without_finish(self) -> None:
         self.choice["finish_reason"] = _NULL
         self.changed = True
 
-    def take_finish(self) -> Chunk:
+    def take_finish(self, bare: bool) -> Chunk:
         """Another chunk with the finish reason and what belongs to the end, and no text; what stays here goes on without them."""
         closing = Chunk(dict(self.top), dict(self.choice), self.has_delta, self.index)
         if closing.has_delta:
@@ -151,7 +200,13 @@ class Chunk:
         else:
             closing.delta.update({name: b'""' for name, _ in closing.texts if name in closing.delta})
         self.without_finish()
-        self.top = {key: value for key, value in self.top.items() if key != "usage"}
+        texts = {name for name, _ in self.texts}
+        stays = {"index", "delta", "finish_reason"} | (set() if bare else {"logprobs"}) | (set() if self.has_delta else texts)
+        for key in [key for key in self.choice if key not in stays]:
+            del self.choice[key]
+        if not bare:
+            closing.choice.pop("logprobs", None)
+        self.top = {key: raw for key, raw in self.top.items() if key == "choices" or belongs_to_each(key, raw)}
         return closing
 
     def render(self) -> bytes:
@@ -165,7 +220,9 @@ class Chunk:
 
     def parts(self) -> Sequence[Part]:
         """Its texts, each with a way to render any stretch of it; empty where it must stay whole."""
-        tokens = self.logprob_tokens()
+        borders = self._borders()
+        if borders is None:
+            return []
         parts: list[Part] = []
         for name, kind in self.texts:
             raw = self.delta.get(name)
@@ -173,34 +230,38 @@ class Chunk:
                 return []
             text = text_of(raw)
             if text:
-                borders = None
-                if tokens and kind is Kind.CONTENT:
-                    if "".join(tokens) != text:
-                        return []
-                    borders = list(accumulate(len(token) for token in tokens))
-                parts.append(Part(kind, text, self._text_render(name, text, borders), borders=borders))
-        if tokens and not any(part.borders for part in parts):
-            return []
+                own = kind if self.kind is None else self.kind
+                ends = borders.get(name)
+                weight = None if ends is None else float(len(ends))
+                parts.append(Part(own, text, self._text_render(name, text, ends, bool(borders)), weight, ends))
         for call in self.calls():
-            function = jsontext.members(call.get("function") or b"{}")
+            function = function_of(call)
             text = text_of(function.get("arguments"))
-            parts.append(Part(Kind.TOOL, text, self._call_render(call, function, text)))
+            parts.append(Part(Kind.TOOL, text, self._call_render(call, function, text, bool(borders))))
         return parts
 
-    def _text_render(self, name: str, text: str, borders: list[int] | None) -> Any:
+    def _text_render(self, name: str, text: str, borders: list[int] | None, scored: bool) -> Any:
         def render(start: int, end: int, first: bool, last: bool) -> bytes:
-            return self._stretch(name, jsontext.quote(text[start:end]), first, last, self._logprobs(borders, start, end))
+            if borders is None:
+                logprobs = None if last and not scored else _NULL
+            else:
+                low = 0 if start == 0 else borders.index(start) + 1
+                high = borders.index(end) + 1 if end != borders[-1] else len(borders)
+                logprobs = self._logprobs_of(name, low, high)
+            return self._stretch(name, jsontext.quote(text[start:end]), first, last, logprobs)
 
         return render
 
-    def _call_render(self, call: Members, function: Members, text: str) -> Any:
+    def _call_render(self, call: Members, function: Members, text: str, scored: bool) -> Any:
         def render(start: int, end: int, first: bool, last: bool) -> bytes:
             arguments = jsontext.quote(text[start:end])
-            if start == 0:
+            if not text:
+                piece = call
+            elif start == 0:
                 piece = {**call, "function": jsontext.join({**function, "arguments": arguments})}
             else:
                 piece = {"index": call.get("index", b"0"), "function": jsontext.join({"arguments": arguments})}
-            return self._stretch("tool_calls", jsontext.array([jsontext.join(piece)]), first, last, _NULL)
+            return self._stretch("tool_calls", jsontext.array([jsontext.join(piece)]), first, last, None if last and not scored else _NULL)
 
         return render
 
@@ -214,6 +275,8 @@ class Chunk:
                 delta[key] = raw
             elif key in texts or (not self.has_delta and key in plain):
                 continue
+            elif key == "reasoning_tag":  # only the first stretch opens
+                delta[key] = value if first else b'"think_chunk"'
             elif first if key == "role" else last:
                 delta[key] = value
         choice: Members = {}
@@ -225,7 +288,7 @@ class Chunk:
             elif key == "finish_reason":
                 choice[key] = value if last else _NULL
             elif key == "logprobs":
-                choice[key] = value if logprobs is None else logprobs
+                choice[key] = value if logprobs is None or value == _NULL else logprobs
             elif not self.has_delta:
                 if key in delta:
                     choice[key] = delta[key]
@@ -235,39 +298,17 @@ class Chunk:
         for key, value in self.top.items():
             if key == "choices":
                 top[key] = b"[" + jsontext.join(choice) + b"]"
-            elif last or (value[:1] not in b"{[" and key not in ("usage", "obfuscation")):
+            elif last or belongs_to_each(key, value):
                 top[key] = value
             elif key == "usage":
                 top[key] = _NULL
         return b"data: " + jsontext.join(top) + b"\n\n"
 
-    def _logprobs(self, borders: list[int] | None, start: int, end: int) -> bytes | None:
-        """The log-probabilities of the tokens in text[start:end]."""
-        raw = self.choice.get("logprobs")
-        if raw is None or not raw.startswith(b"{"):
-            return None
-        if borders is None:
-            return _NULL
-        low = 0 if start == 0 else borders.index(start) + 1
-        high = borders.index(end) + 1 if end != borders[-1] else len(borders)
-        lists = jsontext.members(raw)
-        for key, value in lists.items():
-            if value.startswith(b"[") and (key == "content" or not self.has_delta):
-                lists[key] = jsontext.array(jsontext.elements(value)[low:high])
+    def _logprobs_of(self, name: str, low: int, high: int) -> bytes:
+        """The log-probabilities of these tokens of a text."""
+        lists = self._logprobs()
+        for key, raw in lists.items():
+            if raw.startswith(b"["):
+                mine = not self.has_delta or key == name
+                lists[key] = jsontext.array(jsontext.elements(raw)[low:high]) if mine else _NULL
         return jsontext.join(lists)
-
-
-def _parts_weight(parts: Any, kind: Kind) -> tuple[Kind, float]:
-    """Content as a list of parts: its kind (that of the last part) and weight."""
-    weight = 0.0
-    for part in parts if isinstance(parts, list) else ():
-        if not isinstance(part, dict):
-            continue
-        thinking = part.get("type") in ("thinking", "reasoning")
-        kind = Kind.REASONING if thinking else Kind.CONTENT
-        inner = part.get("thinking") or part.get("text") or part.get("reasoning")
-        if isinstance(inner, list):
-            weight += _parts_weight(inner, kind)[1]
-        elif isinstance(inner, str):
-            weight += weigh(inner)
-    return kind, weight

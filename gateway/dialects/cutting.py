@@ -66,7 +66,7 @@ class Stretch(Piece):
         self.kind = parts[part].kind
         self.weight = weight
         self.joined = False
-        self.cut = self._cut if end is None else None
+        self.cut = self._cut if end is None else self._cut_short
         length = len(parts[part].text) - start if end is None else end - start
         self.size = length + sum(len(p.text) for p in parts[part + 1 :] if end is None) + _ENVELOPE_BYTES
 
@@ -86,6 +86,16 @@ class Stretch(Piece):
             part = parts[index]
             out += part.render(0, len(part.text), False, index == count - 1)
         return out
+
+    def _cut_short(self, tokens: float) -> tuple[Piece, Piece] | None:
+        """As `_cut`, where it ends inside the event."""
+        here = self._parts[self._part]
+        at = here.cut_after(tokens, self._start)
+        if self._end is None or not self._start < at < self._end:
+            return None
+        weight = here.weight_of(self._start, at)
+        head = Stretch(self._parts, self._part, self._start, at, self._first, weight)
+        return head, Stretch(self._parts, self._part, at, self._end, False, max(0.0, self.weight - weight))
 
     def _cut(self, tokens: float) -> tuple[Piece, Piece] | None:
         here = self._parts[self._part]

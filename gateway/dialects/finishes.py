@@ -13,18 +13,24 @@ from gateway.dialects.chunks import Chunk
 class Finishes:
     """The finish reasons of a stream's choices. `expected`: how many choices the request asked for."""
 
-    __slots__ = ("_expected", "_finished", "_held", "_premature", "_spoke")
+    __slots__ = ("_doubtful", "_expected", "_finished", "_held", "_premature", "_spoke")
 
     def __init__(self, expected: int) -> None:
         self._expected = expected
         self._spoke: set[int] = set()  # choices that had content
         self._finished: set[int] = set()
         self._premature: set[int] = set()  # choices whose finish reason was followed by content: they end with the stream
+        self._doubtful: set[int] = set()  # choices whose finish reason came too soon to be believed
         self._held: dict[int, Chunk] = {}
 
     @property
     def all_in(self) -> bool:
         return bool(self._finished) and len(self._finished) >= max(self._expected, len(self._spoke | self._finished))
+
+    @property
+    def settled(self) -> bool:
+        """Whether all are in and none is doubtful: the stream may be closed without waiting for its closing line."""
+        return self.all_in and not self._doubtful
 
     @property
     def any_in(self) -> bool:
@@ -51,12 +57,14 @@ class Finishes:
             chunk.without_finish()
             return [*out, chunk]
         self._finished.add(index)
+        if doubtful:
+            self._doubtful.add(index)
         if not doubtful:
             if not bare:
                 return [*out, chunk]
             self._held[index] = chunk
             return out
-        self._held[index] = chunk.take_finish()
+        self._held[index] = chunk.take_finish(bare)
         return out if bare and not (chunk.has_delta and chunk.delta) else [*out, chunk]
 
     def release(self, speaking: int | None) -> list[Chunk]:

@@ -30,7 +30,7 @@ class Halves:
             waiting = self._waiting.pop((chunk.index, name), "")
             if waiting:
                 text = (waiting + text).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
-            if "\ud800" <= text[-1] <= "\udbff":
+            if "\ud800" <= text[-1] <= "\udbff" and not chunk.finish:  # behind a finish reason nothing may leave
                 self._waiting[chunk.index, name] = text[-1]
                 text = text[:-1]
             elif not waiting:

@@ -8,8 +8,13 @@ from gateway.dialects.base import Style
 
 Wanted = Literal["auto", "comment", "chunk", "native"]
 
-# Clients whose idle clock looks at events only, by a word of their User-Agent.
-_BY_AGENT: Final[tuple[tuple[str, str, Style], ...]] = (("responses", "codex", "native"),)
+# Clients whose idle clock looks at events only, by a word of their User-Agent. LangChain's is one of them and calls itself what it is
+# made of, OpenAI's asynchronous SDK. That SDK's `responses.stream()` refuses any event before the first of its own.
+_BY_AGENT: Final[tuple[tuple[str, str, Style], ...]] = (
+    ("responses", "codex", "native"),
+    ("responses", "asyncopenai/python", "late"),
+    ("chat", "asyncopenai/python", "chunk"),
+)
 # Anthropic's own servers send pings, so every client of that API knows them.
 _BY_DIALECT: Final[dict[str, Style]] = {"messages": "native"}
 

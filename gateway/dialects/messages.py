@@ -9,6 +9,7 @@ from gateway.dialects.base import Style, Usage, structure
 from gateway.dialects.cutting import Part
 from gateway.dialects.reported import failure_of
 from gateway.dialects.typed import Head, TypedDialect
+from gateway.dialects.withholding import OfMessages
 from gateway.errors import Failure
 from gateway.piece import Kind, Piece
 from gateway.wire import jsontext
@@ -31,8 +32,8 @@ _STATUS_TYPES: Final = {
 class Messages(TypedDialect):
     name = "messages"
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, most_reasoning_tokens: float | None = None) -> None:
+        super().__init__(None if most_reasoning_tokens is None else OfMessages(most_reasoning_tokens))
         self._input_tokens: int | None = None
         self._stopped = False
 
@@ -55,7 +56,9 @@ class Messages(TypedDialect):
         elif kind == "message_stop":
             self._stopped = True
             self.committed = self.proven = self.ended = True
-        elif kind not in _PREAMBLE and kind != "content_block_stop":
+        elif kind == "ping":
+            self.idle += 1
+        elif kind != "content_block_stop":
             self.committed = True
         return [structure(event.raw)]
 
@@ -87,7 +90,7 @@ class Messages(TypedDialect):
         if isinstance(usage, dict):
             self.usage = Usage(usage.get("input_tokens") or self._input_tokens, usage.get("output_tokens"))
         if isinstance(delta, dict) and delta.get("stop_reason"):
-            self.committed = self.proven = True
+            self.committed = self.proven = self.settled = True
 
     def _refuse(self, event: Event) -> None:
         top = jsontext.members(event.data)

@@ -25,9 +25,6 @@ class Plain(Dialect):
         self.committed = True
         return [structure(event.raw)]
 
-    def read_last(self, event: Event) -> list[Piece]:
-        return self.read(event)
-
     def close(self) -> list[Piece]:
         self.ended = True
         return []

@@ -16,6 +16,7 @@ from gateway.dialects.base import Style, Usage
 from gateway.dialects.cutting import Part
 from gateway.dialects.reported import failure_of, status_of
 from gateway.dialects.typed import Head, TypedDialect, borders_of
+from gateway.dialects.withholding import OfResponses
 from gateway.errors import Failure
 from gateway.piece import Kind, Piece
 from gateway.wire import jsontext
@@ -72,7 +73,7 @@ class Numbers:
 
     def another(self) -> int:
         """The number of an event of our own."""
-        self.added += 1 if self.last is not None else 0
+        self.added += 1  # before the first event too: the upstream counts from 0, and so do we
         self.last = 0 if self.last is None else self.last + 1
         return self.last
 
@@ -118,8 +119,8 @@ class Responses(TypedDialect):
     name = "responses"
     operation = "responses"
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, most_reasoning_tokens: float | None = None) -> None:
+        super().__init__(None if most_reasoning_tokens is None else OfResponses(most_reasoning_tokens))
         self._numbers = Numbers()
         self._response: Members | None = None  # as response.created showed it, for a failure of our own
         self._refusal: Piece | None = None
@@ -138,6 +139,8 @@ class Responses(TypedDialect):
         elif kind in _PREAMBLE:
             if kind == "response.created":
                 self._created(event.data)
+            elif kind == "keepalive":
+                self.idle += 1
         else:
             self.committed = True
         return [self._piece(_announced(kind, event.data), 0.0, event.raw, number)]
@@ -233,7 +236,7 @@ class Responses(TypedDialect):
         return []
 
     def heartbeat(self, style: Style) -> bytes | None:
-        if style == "comment":
+        if style == "comment" or (style == "late" and self._numbers.last is None):
             return None
         return render(b'{"type":"keepalive","sequence_number":%d}' % self._numbers.another(), b"keepalive")
 

@@ -8,6 +8,9 @@ sequences, ZWJ emoji, flags, CRLF) or a surrogate pair; the cost is linear in th
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
 
 import regex
 
@@ -17,6 +20,7 @@ _CONTEXT = 64  # characters looked back at for a grapheme that began earlier: th
 # One character, about one token: CJK, kana, Hangul, full-width forms, and emoji with their companions in the higher planes.
 _WIDE = re.compile("[\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff01-\uff60\U0001f000-\U0003ffff]")
 _GRAPHEME = regex.compile(r"\X")
+_REGIONAL = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 _BLANKS = (" ", "\n", "\t")
 _FIRST_EXTENDING = "\u0300"  # no character below it continues a grapheme, but for LF after CR
 _FIRST_PREPENDING = "\u0600"  # and none below it takes the next character into its own
@@ -57,6 +61,13 @@ def cut_at(text: str, tokens: float, start: int = 0) -> int:
     return _cut_between_graphemes(text, start, limit, least)
 
 
+def borders_of(text: str, tokens: Sequence[Any]) -> list[int] | None:
+    """The ends of the tokens in the text they make up; None where they do not."""
+    if not all(isinstance(token, str) for token in tokens) or "".join(tokens) != text:
+        return None
+    return list(accumulate(map(len, tokens)))
+
+
 def joins(before: str, after: str) -> bool:
     """Whether `after` continues the grapheme at the end of `before`, so that the two should be seen together."""
     if not before or not after:
@@ -83,10 +94,8 @@ def _reach(text: str, tokens: float, start: int) -> int:
 def _cut_between_graphemes(text: str, start: int, limit: int, least: int) -> int:
     """The last word that begins in `least..limit` at a boundary, else the last boundary up to limit, else the first after it."""
     boundary = word = 0
-    for match in _GRAPHEME.finditer(text, start):
-        end = match.end()
-        if end >= len(text):
-            break
+    end = start
+    while (end := _end_of_grapheme(text, end)) < len(text):
         if _is_pair(text[end - 1], text[end]):
             continue
         if end > limit:
@@ -99,14 +108,24 @@ def _cut_between_graphemes(text: str, start: int, limit: int, least: int) -> int
     return word or boundary
 
 
+def _end_of_grapheme(text: str, start: int) -> int:
+    """Where the grapheme that begins at `start` ends. It is looked for in a slice: for a flag the expression counts back to the beginning
+    of what it is given, and `start` is a boundary, so nothing before it has a say."""
+    reach = _CONTEXT
+    while True:
+        found = _GRAPHEME.match(text[start : start + reach])
+        end = start + (found.end() if found else 1)
+        if end < start + reach or end >= len(text):
+            return end
+        reach *= 2  # it fills the slice: it may go on
+
+
 def _continues(before: str, first: str) -> bool:
     if _is_pair(before[-1], first):
         return True
     if _is_regional(first):
         # Flags are pairs of regional indicators: only the parity of the whole run tells.
-        run = 0
-        while run < len(before) and _is_regional(before[-1 - run]):
-            run += 1
+        run = len(before) - len(before.rstrip(_REGIONAL))
         if run:
             return run % 2 == 1
     tail = before[-_CONTEXT:]
@@ -117,7 +136,7 @@ def _continues(before: str, first: str) -> bool:
 
 
 def _is_regional(character: str) -> bool:
-    return "\U0001f1e6" <= character <= "\U0001f1ff"
+    return _REGIONAL[0] <= character <= _REGIONAL[-1]
 
 
 def _is_pair(high: str, low: str) -> bool:

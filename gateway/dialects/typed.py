@@ -16,6 +16,7 @@ from msgspec import UNSET
 from gateway.dialects.base import CUT_FROM_TOKENS, Dialect
 from gateway.dialects.cutting import cuttable
 from gateway.dialects.text import joins, weigh
+from gateway.dialects.withholding import Withholding
 from gateway.piece import Kind, Piece
 from gateway.wire import jsontext
 from gateway.wire.sse import Event, render
@@ -36,6 +37,11 @@ _DECODER: Final = msgspec.json.Decoder(Head)
 class TypedDialect(Dialect):
     """A subclass says what an event is (`understand`) and how a stretch of a delta is rendered (`parts_of`)."""
 
+    def __init__(self, withholding: Withholding | None = None) -> None:
+        """`withholding`: keeps reasoning back."""
+        super().__init__()
+        self._withholding = withholding
+
     @abstractmethod
     def understand(self, head: Head, event: Event) -> list[Piece]:
         """The pieces of an event whose head could be read."""
@@ -48,7 +54,8 @@ class TypedDialect(Dialect):
             data = jsontext.one_line(data)
             event = Event(event.name, data, render(data, event.name))
         try:
-            return self.understand(_DECODER.decode(data), event)
+            head = _DECODER.decode(data)
+            return self.understand(head, event) if self._withholding is None else self._withhold(self._withholding, head, event)
         except (msgspec.DecodeError, RecursionError):
             return self._read_oddly(event)
 
@@ -68,7 +75,23 @@ class TypedDialect(Dialect):
             kind = "error"
         number = jsontext.value(top["sequence_number"]) if "sequence_number" in top else UNSET
         delta = jsontext.value(top["delta"]) if "delta" in top else UNSET
-        return self.understand(Head(kind, delta, number), Event(event.name, data, render(data, event.name)))
+        event = Event(event.name, data, render(data, event.name))
+        head = Head(kind, delta, number)
+        return self.understand(head, event) if self._withholding is None else self._withhold(self._withholding, head, event)
+
+    def _withhold(self, withholding: Withholding, head: Head, event: Event) -> list[Piece]:
+        """The event with what may be delivered of it. Reasoning that came is real content, though the client does not see it."""
+        before = withholding.quota.withheld
+        left = withholding.take(head.type, event)
+        self.withheld += withholding.quota.withheld - before
+        self.committed |= withholding.quota.exceeded
+        if left is None:
+            return []
+        if left is not event:
+            top = jsontext.members(left.data)
+            changed = {name: jsontext.value(top[name]) for name in ("delta", "sequence_number") if name in top}
+            head = Head(head.type, changed.get("delta", UNSET), changed.get("sequence_number", UNSET), head.logprobs)
+        return self.understand(head, left)
 
     def text_piece(self, kind: Kind, text: str, raw: bytes, parts: Any, tokens: int = 0) -> Piece:
         """A delta with text. `tokens`: how many log-probabilities it carries. `parts`: makes its parts if it must be cut."""

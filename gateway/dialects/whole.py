@@ -22,21 +22,24 @@ _STRINGS = ("content", "reasoning_content", "reasoning", "refusal")
 def as_stream(media_type: bytes, body: bytes) -> bytes | Failure:
     """A whole completion as the events that a stream would have brought. A Failure where the body is none."""
     try:
-        top = jsontext.members(body.removesuffix(b"data: [DONE]").strip())
+        top = jsontext.members(jsontext.strict(body.strip().removesuffix(b"data: [DONE]")))
+        failure = reported(top)
+        return _events(top) if failure is None else failure
     except ValueError:
         return Dialect.as_stream(media_type, body)
-    failure = reported(top)
-    if failure is not None:
-        return failure
-    choices = top.get("choices", b"")
-    if not choices.startswith(b"["):
-        return Dialect.as_stream(media_type, body)
+
+
+def _events(top: Members) -> bytes:
+    """ValueError where it is no completion."""
+    found = jsontext.elements(top.get("choices", b""))
+    if not found:
+        raise ValueError("no choices")
     envelope = {key: raw for key, raw in top.items() if key not in ("choices", "usage")}
     chat = top.get("object") != b'"text_completion"'
     if chat:
         envelope["object"] = b'"chat.completion.chunk"'
     out = []
-    for raw in jsontext.elements(choices):
+    for raw in found:
         choice = jsontext.members(raw)
         if chat:
             message = jsontext.members(choice.pop("message", b"{}"))
@@ -66,11 +69,14 @@ def as_completion(events: Iterable[Event]) -> bytes | Failure:
         try:
             chunk = jsontext.members(jsontext.strict(data))
         except ValueError:
+            if data.startswith(b"{"):  # it was to be a part of the answer
+                return Dialect.gathered(())
             continue
         failure = reported(chunk)
         if failure is not None:
             return failure
-        found = [jsontext.members(raw) for raw in jsontext.elements(chunk.get("choices", b"[]"))]
+        listed = chunk.get("choices", b"")
+        found = [jsontext.members(raw) for raw in jsontext.elements(listed) if raw.startswith(b"{")] if listed.startswith(b"[") else []
         if any("message" in choice for choice in found):  # it was a whole completion after all, in an event
             return jsontext.join(chunk)
         top.update({key: raw for key, raw in chunk.items() if key != "choices" and raw != b"null"})

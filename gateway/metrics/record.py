@@ -34,4 +34,5 @@ class Record:
     arrived: Meter | None = None
     delivered: Meter | None = None
     shed_tokens: float = 0.0  # dropped for a slow live viewer
+    remarks: tuple[str, ...] = ()  # what was odd and is no failure
     holds: list[list[float]] = field(default_factory=list)  # by kind: counts by bucket, then the sum

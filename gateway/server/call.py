@@ -8,6 +8,7 @@ from typing import Any
 
 from gateway.dialects import dialect_of
 from gateway.metrics.record import Record
+from gateway.policy.controls import Controls
 from gateway.relay.channel import Send
 from gateway.server.asking import Ask, Receive
 from gateway.server.gateway import Gateway
@@ -18,11 +19,15 @@ Scope = MutableMapping[str, Any]
 
 
 class Call:
-    """`path`: below /v1, None where it is none of the API's. `began`: loop time. `dialect`: what a stream of its answer speaks."""
+    """`path`: below /v1, None where it is none of the API's. `began`: loop time. `dialect`: what a stream of its answer speaks.
+
+    controls: None until the request's body was read.
+    """
 
     __slots__ = (
         "ask",
         "began",
+        "controls",
         "dialect",
         "fields",
         "gateway",
@@ -49,6 +54,7 @@ class Call:
         self.target: Target = gateway.target
         self.dialect = dialect_of(self.method, self.path or b"")
         self.ask = Ask()
+        self.controls: Controls | None = None
         operation = "embeddings" if self.path == b"/embeddings" else self.dialect.operation if self.dialect else "other"
         shown = (self.path or b"").decode("latin-1").split("/")[1:2]  # what follows may be an id
         self.record = Record(operation, f"/v1/{shown[0] if shown else ''}", None, False, request_id=self.request_id.decode())

@@ -148,6 +148,8 @@ def _line(record: Record) -> dict[str, object]:
             line[f"tokens_{side}"] = round(meter.tokens, 1)
     if record.shed_tokens:
         line["shed_tokens"] = round(record.shed_tokens, 1)
+    if record.remarks:
+        line["remarks"] = ",".join(record.remarks)
     line["heartbeats"] = record.heartbeats_before + record.heartbeats_during
     line["input_tokens"], line["output_tokens"] = record.input_tokens, record.output_tokens
     return line

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from gateway.dialects import Dialect, Plain
+from gateway.dialects import Dialect, Messages, Plain, Responses
 from gateway.dialects.choices import ChoicesDialect
 from gateway.dialects.heartbeats import style_for
-from gateway.errors import Failure
+from gateway.dialects.reforms import Wish
 from gateway.pacing.clusters import Meter
 from gateway.pacing.pacer import Pacer, Unpaced
+from gateway.policy.controls import Controls
+from gateway.policy.holding import Bounded, Framed, Paged, Releases
+from gateway.policy.timing import Timing
 from gateway.relay.exchange import Exchange
-from gateway.server.asking import Refused
 from gateway.server.call import Call
+from gateway.server.controlling import controls_for, most_reasoning
 from gateway.server.gateway import Holds
 from gateway.stream import Stream
 from gateway.wire import headers
 
 
 def exchange_for(call: Call) -> Exchange:
-    """Refused where a control has a value that it does not take."""
+    """From the call's controls, which were read before anything was asked of the upstream."""
     gateway, settings = call.gateway, call.gateway.settings
-    dialect = _dialect(call)
+    controls = call.controls = call.controls or controls_for(call)
+    dialect = _dialect(call, controls.wish)
     holds = Holds()
     call.record.holds = holds.rows
-    raw = _raw(call) or not dialect.closes
-    pacer = Unpaced(holds) if raw else Pacer(settings.pacing, gateway.horizon(call.target, call.ask.model), holds)
+    raw = settings.pacing.mode == "raw" if controls.raw is None else controls.raw
+    pacer = _pacer(call, controls, raw or not dialect.closes, holds)
     agent = (headers.first(call.fields, b"user-agent") or b"").decode("latin-1")
     stream = Stream(
         call.began,
@@ -35,6 +39,8 @@ def exchange_for(call: Call) -> Exchange:
         event_bytes=settings.limits.event_bytes,
         arrived=Meter(),
         delivered=Meter(),
+        splits=controls.frame_tokens is not None,
+        timing=Timing(call.began) if controls.timing else None,
     )
     return Exchange(
         gateway.loop,
@@ -63,26 +69,39 @@ def note(call: Call, exchange: Exchange) -> None:
         record.upstream_s = (stream.arrived.last_at or call.began) - call.began
     if stream.first_sent_at is not None and stream.arrived.first_at is not None:
         record.first_token_s = stream.first_sent_at - call.began
-        record.overhead_s = stream.first_sent_at - stream.arrived.first_at
+        withheld = (
+            call.controls is not None and most_reasoning(call.controls.wish) is not None
+        )  # what came first may not be what left first
+        record.overhead_s = None if withheld else stream.first_sent_at - stream.arrived.first_at
     usage = stream.dialect.usage
     if usage is not None:
         record.input_tokens, record.output_tokens = usage.input_tokens, usage.output_tokens
+    record.remarks = stream.dialect.remarks
     record.usage_missing = usage is None and record.reason == "whole" and stream.dialect.closes
 
 
-def _dialect(call: Call) -> Dialect:
+def _dialect(call: Call, wish: Wish) -> Dialect:
     made = call.dialect
-    if made is not None and issubclass(made, ChoicesDialect):
-        return made(call.ask.choices, "chatcmpl-" + call.request_id.decode())
-    return made() if made is not None else Plain()
+    if made is None:
+        return Plain()
+    if issubclass(made, ChoicesDialect):
+        dialect = made(call.ask.choices, "chatcmpl-" + call.request_id.decode(), wish)
+        dialect.model = call.ask.model  # for heartbeats until the upstream has named it
+        return dialect
+    if issubclass(made, Responses | Messages):
+        return made(most_reasoning(wish))
+    return made()
 
 
-def _raw(call: Call) -> bool:
-    """Whether pacing is off for this request."""
-    asked = headers.first(call.fields, b"x-client-streams")
-    if asked is None:
-        return call.gateway.settings.pacing.mode == "raw"
-    mode = asked.strip().lower()
-    if mode not in (b"raw", b"smooth"):
-        raise Refused(Failure("invalid_control", "The header x-client-streams takes raw or smooth.", param="x-client-streams"))
-    return mode == b"raw"
+def _pacer(call: Call, controls: Controls, raw: bool, holds: Holds) -> Releases:
+    pacing = call.gateway.settings.pacing
+    pacer: Releases
+    if raw:
+        pacer = Unpaced(holds)
+    else:
+        pacer = inner = Pacer(pacing, call.gateway.horizon(call.target, call.ask.model), holds)
+        if controls.held_reasoning_tokens is not None:
+            pacer = Bounded(inner, controls.held_reasoning_tokens)
+        if controls.paging is not None:
+            pacer = Paged(pacer, controls.paging, pacing.max_lag.reasoning, holds)
+    return pacer if controls.frame_tokens is None else Framed(pacer, controls.frame_tokens)

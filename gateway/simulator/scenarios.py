@@ -174,6 +174,7 @@ _TABLE: Final = (
             anthropic_status=529,
         ),
     ),
+    Scenario("pauses", "half an answer, 20 s of silence, the other half", steady(50, 30, at_s=0.1) + steady(50, 30, at_s=20.7)),
     Scenario("silent", "20 s of silence, then text; `silent-N` for N s", (Burst(20.0, 1), *steady(50, 59, at_s=20.02))),
 )
 TABLE: Final[dict[str, Scenario]] = {scenario.name: scenario for scenario in _TABLE}

@@ -39,6 +39,8 @@ def default_of(field: Field) -> str:
     if isinstance(field.mark, Range):
         return "off" if field.default is None else amount(field.default, field.mark.unit)
     empty = {None: "`null`", (): "`{}`" if field.type == tuple[str, str] else "`[]`", False: "`false`"}
+    if isinstance(field.default, tuple) and field.default:
+        return ", ".join(f"`{item}`" for item in field.default)
     return empty.get(field.default, f"`{field.default}`")
 
 

@@ -1,0 +1,1 @@
+"""Decisions about a request, as values: no IO, no clock."""
