@@ -19,7 +19,7 @@ from gateway.clock import Ticker
 from gateway.errors import Failure
 from gateway.relay.alarm import Alarm
 from gateway.relay.channel import Send
-from gateway.relay.failures import before_the_answer, in_the_answer
+from gateway.relay.failures import before_the_answer, in_the_answer, of_the_status
 from gateway.relay.intake import Intake, unreadable
 from gateway.relay.outlet import Outlet
 from gateway.relay.tap import Tap
@@ -89,6 +89,11 @@ class Exchange:
         except httpx.RequestError as error:
             self._fail(before_the_answer(error))
             return
+        odd = of_the_status(response.status_code)
+        if odd is not None:
+            await response.aclose()
+            self._fail(odd)
+            return
         if not 200 <= response.status_code < 300 and not self._outlet.status:
             self._alarm.clear()  # from here on it is a plain answer, without heartbeats
             self._passed_status = response.status_code
@@ -112,6 +117,9 @@ class Exchange:
         except CodingError as error:
             self._fail(unreadable(error))
             return
+        if not self.stream.dialect.closes:
+            self._outlet.begin(response.status_code)
+            self.stream.begin(self._loop.time())
         self._tap.open(response, self)
         if not self.stream.wants_upstream:  # all of it had come already
             self._release_upstream()
@@ -135,14 +143,17 @@ class Exchange:
         stream = self.stream
         stream.receive(now, chunk)
         self._flush(now)
-        if stream.dialect.proven and stream.dialect.closes:  # it closes soon, whatever comes
+        if stream.dialect.settled:  # it closes soon, whatever comes
             self._arm()
         if stream.held_bytes > self._limits.stream_bytes:
             self._overflow(now)
 
     def _overflow(self, now: float) -> None:
-        """More is held than the bound allows: the upstream waits; or, for live viewers, the oldest goes."""
-        if self._drops_oldest and self._outlet.blocked:
+        """More is held than the bound allows: it goes to a client that takes it; else the upstream waits, or the oldest is dropped."""
+        if not self._outlet.blocked:
+            self.stream.pacer.quicken(self._limits.stream_bytes // 2)
+            self._flush(now)
+        elif self._drops_oldest:
             self.stream.shed(now, self._limits.stream_bytes // 2)
         else:
             self._tap.pause()

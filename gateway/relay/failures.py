@@ -24,6 +24,13 @@ def before_the_answer(error: Exception) -> Failure:
     return Failure("upstream_reset", "The upstream closed the connection before it answered. Ask again.")
 
 
+def of_the_status(status: int) -> Failure | None:
+    """A status that HTTP does not know cannot be passed on (RFC 9110, section 15)."""
+    if 200 <= status <= 599:
+        return None
+    return Failure("upstream_protocol", f"The upstream answered with the status {status}, which HTTP does not know.")
+
+
 def in_the_answer(error: Exception) -> Failure:
     """From what the body of the upstream's answer ended with."""
     if isinstance(error, httpx.TimeoutException):

@@ -10,11 +10,11 @@ from typing import Final
 import httpx
 
 from gateway.dialects.base import Dialect
+from gateway.dialects.reported import refused
 from gateway.errors import Failure
 from gateway.wire import headers
 from gateway.wire.coding import CodingError, Decompressor, codings
 
-ERROR_BODY_BYTES: Final = 64 * 1024  # of an upstream's error that must go into a stream which has begun
 _STREAM: Final = (b"text/event-stream", b"")  # servers that forget the type send events all the same
 
 
@@ -50,6 +50,8 @@ class Intake:
             return data
         self._gathered += data
         if len(self._gathered) > self._limit_bytes:
+            if self._status >= 300:
+                return refused(self._status, b"")
             return Failure("upstream_event_too_large", "The upstream's answer is larger than limits.event_bytes; raise it.")
         return b""
 
@@ -58,15 +60,9 @@ class Intake:
             return b""
         body = bytes(self._gathered)
         if self._status >= 300:
-            return Failure("upstream_error", f"The upstream answered {self._status}.", self._status, _as_error(body))
+            return refused(self._status, body)
         return self._dialect.as_stream(self._media_type, body)
 
 
 def unreadable(error: CodingError) -> Failure:
     return Failure("upstream_encoding", f"The upstream's answer cannot be read: {error}.")
-
-
-def _as_error(body: bytes) -> bytes | None:
-    """An upstream's error body if it has the shape that clients read, and can stand in one event."""
-    text = body.strip()
-    return text if len(text) <= ERROR_BODY_BYTES and text.startswith(b"{") and b'"error"' in text else None

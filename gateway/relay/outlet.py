@@ -35,10 +35,14 @@ class Outlet:
     def blocked(self) -> bool:
         return self._channel.blocked
 
+    def begin(self, status: int) -> None:
+        """The stream's head, ahead of its first frame."""
+        if not self.status:
+            self._begin(status, self.fields)
+
     def frame(self, data: bytes) -> None:
         """One write; the first begins the stream."""
-        if not self.status:
-            self._begin(200, self.fields)
+        self.begin(200)
         self._channel.write({"type": "http.response.body", "body": data, "more_body": True})
         if self._channel.blocked:
             self.blocked_since = self._loop.time()
@@ -47,8 +51,9 @@ class Outlet:
         self._channel.write({"type": "http.response.body", "body": b"", "more_body": False})
 
     def whole(self, status: int, body: bytes, fields: Fields) -> None:
-        """A whole JSON answer in place of a stream."""
-        self._begin(status, [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *fields])
+        """A whole JSON answer in place of a stream; what the upstream's head said of when to ask again, and of whom, stays."""
+        own = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *fields]
+        self._begin(status, [*own, *headers.of_a_failure(self.fields, own)])
         self._channel.write({"type": "http.response.body", "body": body, "more_body": False})
 
     def _begin(self, status: int, fields: Fields) -> None:

@@ -17,11 +17,11 @@ from gateway.dialects import Dialect
 from gateway.errors import Failure
 from gateway.relay.channel import Send
 from gateway.relay.exchange import Exchange
-from gateway.relay.failures import before_the_answer
+from gateway.relay.failures import before_the_answer, of_the_status
 from gateway.server.answers import answer, refuse
 from gateway.server.asking import ClientGone, Receive, Refused, read_body
 from gateway.server.call import Call, Scope
-from gateway.server.controlling import prepared
+from gateway.server.controlling import controls_for, prepared
 from gateway.server.gateway import Gateway
 from gateway.server.passing import Upload, gather, head, pass_on
 from gateway.server.streaming import exchange_for, note
@@ -88,6 +88,7 @@ class _Request(Call):
         self.record.upstream, self.record.provider = upstream.name, upstream.provider
         limits = self.gateway.settings.limits
         if self.dialect is None or self.method != "POST":
+            self.controls = controls_for(self)
             await self._pass(self._upload())
             return
         body = await read_body(self.receive, self.fields, limits.request_bytes)
@@ -162,15 +163,19 @@ class _Request(Call):
             raise Refused(before_the_answer(httpx.ReadTimeout(""))) from None
         except httpx.RequestError as error:
             raise Refused(before_the_answer(error)) from error
+        odd = of_the_status(response.status_code)
+        if odd is not None:
+            await response.aclose()
+            raise Refused(odd)
         self.record.status = response.status_code
-        if headers.media_type(response.headers.raw) == b"text/event-stream" and response.status_code < 300:
+        if headers.media_type(response.headers.raw) == b"text/event-stream" and response.status_code < 300 and self.method != "HEAD":
             if self.dialect is not None and self.method == "POST":
                 await self._gather(response, self.dialect)
             else:
                 await self._adopt(response)
             return
         try:
-            if self.path == b"/models" and response.status_code == 200:
+            if self.path == b"/models" and self.method == "GET" and response.status_code == 200:
                 await self._pass_models(response)
             else:
                 await pass_on(response, self.send, self.request_id)

@@ -6,12 +6,14 @@ The body goes to the upstream as it came; only a copy is looked into, and of tha
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
 from gateway.errors import Failure
+from gateway.policy.controls import Carried
+from gateway.wire import jsontext
 from gateway.wire.coding import KNOWN, CodingError, Decompressor, codings
 from gateway.wire.headers import Fields, first
 
@@ -31,7 +33,7 @@ class Refused(Exception):
         self.failure = failure
 
 
-class _Fields(msgspec.Struct, gc=False):
+class _Fields(Carried, gc=False):
     model: Any = None
     stream: Any = None
     n: Any = None
@@ -43,11 +45,15 @@ _DECODER: Final = msgspec.json.Decoder(_Fields)
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """model: as the body names it. stream: whether an event stream is asked for. choices: how many answers it will hold."""
+    """model: as the body names it. stream: whether an event stream is asked for. choices: how many answers it will hold.
+
+    carried: the members that may be controls; None where the body is no object.
+    """
 
     model: str | None = None
     stream: bool = False
     choices: int = 1
+    carried: Carried | None = field(default=None, compare=False, repr=False)
 
 
 async def read_body(receive: Receive, fields: Fields, limit_bytes: int) -> bytes:
@@ -75,8 +81,8 @@ def too_large(limit_bytes: int) -> Failure:
     return Failure("request_too_large", f"The request body is larger than limits.request_bytes ({limit_bytes} bytes).")
 
 
-def understand(body: bytes, fields: Fields, limit_bytes: int) -> Ask:
-    """What the body asks for. A body that is no JSON object asks for nothing of ours: the upstream will say what it thinks of it."""
+def plain(body: bytes, fields: Fields, limit_bytes: int) -> bytes:
+    """The body without its content-encoding."""
     for coding in reversed(codings(first(fields, b"content-encoding"))):
         if coding not in KNOWN:
             name = coding.decode("latin-1")[:40]
@@ -85,16 +91,34 @@ def understand(body: bytes, fields: Fields, limit_bytes: int) -> Ask:
             body = Decompressor(coding, limit_bytes).feed(body)
         except CodingError as error:
             raise Refused(Failure("invalid_request", f"The request cannot be read: {error}.")) from None
+    return body
+
+
+def understand(body: bytes, fields: Fields, limit_bytes: int) -> Ask:
+    """What the body asks for. A body that is no JSON object asks for nothing of ours: the upstream will say what it thinks of it."""
+    body = plain(body, fields, limit_bytes)
     try:
         found = _DECODER.decode(body)
     except (msgspec.DecodeError, RecursionError):
-        return Ask()
+        try:
+            found = _read_oddly(body)
+        except ValueError:
+            return Ask()
     count = found.n if isinstance(found.n, int) and 0 < found.n <= CHOICES_AT_MOST else 1
     return Ask(
         model=found.model if isinstance(found.model, str) else None,
         stream=found.stream is True,
         choices=count * _prompts(bytes(found.prompt)),
+        carried=found,
     )
+
+
+def _read_oddly(body: bytes) -> _Fields:
+    """A body that msgspec refuses: a prompt with half a surrogate pair, as JavaScript sends it, or NaN. ValueError where it is no JSON."""
+    top = jsontext.members(body)
+    raw = {name: msgspec.Raw(top[name]) for name in ("extra_body", "prompt") if name in top}
+    rest = {name: jsontext.value(top[name]) for name in _Fields.__struct_fields__ if name in top and name not in raw}
+    return _Fields(**raw, **rest)
 
 
 def _prompts(raw: bytes) -> int:

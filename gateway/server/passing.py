@@ -16,6 +16,8 @@ from gateway.wire.headers import Fields
 def head(response: httpx.Response, request_id: bytes) -> Fields:
     """The upstream's response fields as the client gets them: all that are not the hop's own."""
     fields = [(name.lower(), value) for name, value in headers.end_to_end(response.headers.raw)]
+    if response.status_code in (204, 304):  # a 304 may say the length of what it does not send, which servers take for a promise
+        fields = [field for field in fields if field[0] != b"content-length"]
     if headers.first(fields, b"x-request-id") is None:
         fields.append((b"x-request-id", request_id))
     return fields
@@ -59,16 +61,18 @@ class Upload:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         total = 0
-        while True:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            body = message.get("body", b"")
-            total += len(body)
-            if self._limit_bytes is not None and total > self._limit_bytes:
-                raise Refused(too_large(self._limit_bytes))
-            if body:
-                yield body
-            if not message.get("more_body", False):
-                self.done.set()
-                return
+        try:
+            while True:
+                message = await self._receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientGone
+                body = message.get("body", b"")
+                total += len(body)
+                if self._limit_bytes is not None and total > self._limit_bytes:
+                    raise Refused(too_large(self._limit_bytes))
+                if body:
+                    yield body
+                if not message.get("more_body", False):
+                    return
+        finally:  # also where the upstream wants no more of it: the rest is then drained by whoever watches the client
+            self.done.set()

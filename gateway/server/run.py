@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import socket
+from types import FrameType
 from typing import Any, Final
 
 import uvicorn
@@ -13,6 +14,7 @@ import uvicorn
 from gateway import logs
 from gateway.server.app import application
 from gateway.server.gateway import Gateway
+from gateway.server.protocol import Protocol
 from gateway.settings import Settings
 
 LOG: Final = logging.getLogger("decluster")
@@ -34,7 +36,7 @@ class Server(uvicorn.Server):
             port=listen.port,
             loop="auto",
             interface="asgi3",
-            http="httptools",
+            http=Protocol,
             ws="none",  # an upgrade is answered 426 by the app
             lifespan="off",
             log_config=None,
@@ -65,6 +67,11 @@ class Server(uvicorn.Server):
                     shown = f"[{host}]" if ":" in host else host
                     LOG.info("listening", extra={"url": f"http://{shown}:{port}/v1", "upstream": self._settings.upstreams[0].name})
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first signal lets streams finish; the second ends at once, whichever it is."""
+        self.force_exit = self.should_exit
+        super().handle_exit(sig, frame)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         gateway = self.gateway
         if gateway is None:
@@ -78,12 +85,27 @@ class Server(uvicorn.Server):
         await gateway.close()
 
 
+def bound(host: str, port: int) -> socket.socket:
+    """A socket at the first address that the host's name stands for. OSError if that cannot be had."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError:
+        listener.close()
+        raise
+    listener.set_inheritable(True)  # for workers
+    return listener
+
+
 def run(settings: Settings) -> int:
-    """Serve until SIGTERM or Ctrl-C. Returns the exit code: 0, or 1 where the port could not be had."""
+    """Serve until SIGTERM or Ctrl-C. Returns the exit code: 0, or 1 where it could not start. OSError where the address cannot be had."""
     logs.setup(settings.log.level, settings.log.format)
+    listener = bound(settings.listen.host, settings.listen.port)
     server = Server(settings)
     try:
-        server.run()
+        server.run(sockets=[listener])
     except KeyboardInterrupt:
         return 130 if server.force_exit else 0
     return 0 if server.started else 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +20,7 @@ API_SEGMENTS: Final = frozenset(
     }
 )  # fmt: skip
 _V1: Final = b"/v1"
+_DOTS: Final = re.compile(rb"(?:/|%2f|\\|%5c)(?:\.|%2e){1,2}(?:/|%2f|\\|%5c|$)", re.IGNORECASE)
 
 
 def api_path(raw_path: bytes) -> bytes | None:
@@ -27,6 +29,8 @@ def api_path(raw_path: bytes) -> bytes | None:
     `/v1/...`, `/v1/v1/...` and, for segments of the API, no `/v1` at all.
     """
     path = raw_path
+    if _DOTS.search(path):  # it would leave the API's root at the upstream, with the upstream's key
+        return None
     while path.startswith(b"//"):
         path = path[1:]
     prefixed = False

@@ -58,7 +58,12 @@ def _zlib(wbits: int) -> Callable[[bytes, int], bytes]:
     state: Any = zlib.decompressobj(wbits)
 
     def decode(data: bytes, limit: int) -> bytes:
+        nonlocal state
         out: bytes = state.decompress(data, limit + 1)
+        while state.unused_data and wbits > zlib.MAX_WBITS and len(out) <= limit:  # gzip: another member (RFC 1952, section 2.2)
+            rest = state.unused_data
+            state = zlib.decompressobj(wbits)
+            out += state.decompress(rest, limit + 1)
         return out
 
     return decode
@@ -92,7 +97,7 @@ def _brotli() -> Callable[[bytes, int], bytes]:
 def _zstd() -> Callable[[bytes, int], bytes]:
     import zstandard
 
-    state = zstandard.ZstdDecompressor(max_window_size=2**27).decompressobj()
+    state = zstandard.ZstdDecompressor(max_window_size=2**27).decompressobj(read_across_frames=True)
 
     def decode(data: bytes, limit: int) -> bytes:
         # No bound can be given to this call; a frame's blocks hold 128 KiB at most each, 3 bytes of input the least.

@@ -21,6 +21,9 @@ _REWRITTEN: Final = frozenset({b"host", b"content-length", b"expect", b"accept-e
 # Stale once a stream is re-framed: they describe the upstream's bytes.
 _OF_THE_BYTES: Final = frozenset({b"content-length", b"content-encoding", b"content-type", b"etag", b"content-md5", b"digest"})
 
+_OF_A_FAILURE: Final = frozenset({b"x-request-id", b"request-id", b"retry-after", b"retry-after-ms", b"x-should-retry"})
+_LIMITS: Final = (b"x-ratelimit-", b"anthropic-ratelimit-")
+
 # Buffering and transforming on the way is what a stream must be spared: nginx reads x-accel-buffering, the others no-transform.
 STREAM_FIELDS: Final[Fields] = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -49,6 +52,14 @@ def of_a_stream(fields: Sequence[tuple[bytes, bytes]]) -> Fields:
     """An upstream's response fields as the head of a re-framed stream."""
     kept = end_to_end(fields, _OF_THE_BYTES | {b"cache-control", b"x-accel-buffering"})
     return [*STREAM_FIELDS, *kept]
+
+
+def of_a_failure(fields: Iterable[tuple[bytes, bytes]], own: Iterable[tuple[bytes, bytes]] = ()) -> Fields:
+    """Those of an upstream's response fields that stay when its 200 turns out to be an error: ids to ask it by, when to ask again, limits.
+    `own`: fields that the response has already."""
+    taken = {name.lower() for name, _ in own}
+    kept = [(name.lower(), value) for name, value in fields if name.lower() not in taken]
+    return [(name, value) for name, value in kept if name in _OF_A_FAILURE or name.startswith(_LIMITS)]
 
 
 def first(fields: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:

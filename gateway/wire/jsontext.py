@@ -40,7 +40,7 @@ def members(data: bytes) -> Members:
     try:
         return {key: bytes(raw) for key, raw in _OBJECT.decode(data).items()}
     except msgspec.DecodeError:
-        return {value(key): raw for key, raw in _pairs(data)}
+        return {value(key): raw for key, raw in _pairs(data, b"{")}
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 
@@ -50,7 +50,7 @@ def elements(data: bytes) -> list[bytes]:
     try:
         return [bytes(raw) for raw in _ARRAY.decode(data)]
     except msgspec.DecodeError:
-        return [raw for _, raw in _pairs(data)]
+        return [raw for _, raw in _pairs(data, b"[")]
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 
@@ -81,7 +81,10 @@ def quote(text: str) -> bytes:
 
 def dump(value: Any) -> bytes:
     """Compact JSON of a value that we made ourselves."""
-    return msgspec.json.encode(value)
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:  # half a surrogate pair: only an escape can carry it
+        return json.dumps(value, separators=(",", ":")).encode()
 
 
 def join(items: Members) -> bytes:
@@ -95,6 +98,8 @@ def array(items: list[bytes]) -> bytes:
 
 def strict(data: bytes) -> bytes:
     """The same with NaN and the infinities, which are not JSON, as null. What stands inside strings is not touched."""
+    if b"NaN" not in data and b"Infinity" not in data:
+        return data
     return _STRING_OR_NAN.sub(lambda found: found[0] if found[0].startswith(b'"') else b"null", data)
 
 
@@ -103,17 +108,16 @@ def one_line(data: bytes) -> bytes:
     return data.replace(b"\n", b" ")
 
 
-def _pairs(data: bytes) -> list[tuple[bytes, bytes]]:
+def _pairs(data: bytes, opener: bytes) -> list[tuple[bytes, bytes]]:
     """(key, value) of an object, or (b"", value) of an array, for what msgspec refuses; checked as a whole by the json module."""
+    if data.lstrip()[:1] != opener:
+        raise ValueError("not an object" if opener == b"{" else "not an array")
     try:
         json.loads(data)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     found: list[tuple[bytes, bytes]] = []
     depth, key, start = 0, b"", -1
-    opener = data.lstrip()[:1]
-    if opener not in (b"{", b"["):
-        raise ValueError("neither an object nor an array")
     for token in _TOKEN.finditer(data):
         text = token[0]
         if text in (b"{", b"["):

@@ -51,12 +51,15 @@ class Decoder:
     progressed: the last feed held something other than comments and blank lines: the upstream is alive and generating.
     """
 
-    __slots__ = ("_buffer", "_carriage_return", "_limit_bytes", "_opening", "overflowed", "progressed")
+    __slots__ = ("_buffer", "_carriage_return", "_comment", "_limit_bytes", "_opening", "_read", "overflowed", "progressed")
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, lenient: bool = True) -> None:
+        """`lenient`: for protocols whose data is JSON; else only what the standard says is done."""
         self._limit_bytes = limit_bytes
+        self._read = read_block if lenient else read_strictly
         self._buffer = bytearray()
         self._carriage_return = False  # a CR ended the last feed: the LF of a CRLF may follow
+        self._comment = False  # the line that the buffer ends with, not yet whole, is one
         self._opening: bytes | None = b""  # what came of a possible byte order mark; None once that is settled
         self.overflowed = False
         self.progressed = False
@@ -74,10 +77,11 @@ class Decoder:
             whole = data
         else:
             scan_from = max(len(buffer) - 1, 0)
+            goes_on = bool(buffer) and not buffer.endswith(b"\n")
             buffer += data
             end = buffer.rfind(b"\n\n", scan_from)
             if end < 0:
-                self.progressed = not buffer.startswith(b":")
+                self.progressed = self._lives(data, goes_on)
                 self.overflowed = len(buffer) > self._limit_bytes
                 return []
             whole = bytes(buffer[: end + 2])
@@ -85,8 +89,10 @@ class Decoder:
         events: list[Event] = []
         for block in whole.split(b"\n\n"):
             if block:
-                read_block(block, events)
+                self._read(block, events)
         self.progressed = bool(events)
+        if buffer:
+            self.progressed |= self._lives(bytes(buffer), False)
         return events
 
     def close(self) -> list[Event]:
@@ -96,8 +102,18 @@ class Decoder:
         rest = bytes(self._buffer) + (self._opening or b"")
         self._buffer.clear()
         if rest and not self.overflowed:
-            read_block(rest, events)
+            self._read(rest, events)
         return events
+
+    def _lives(self, data: bytes, goes_on: bool) -> bool:
+        """Whether bytes that end no event hold more than comments. `goes_on`: they go on with the line that the buffer ended with."""
+        lives = False
+        for line in data.split(b"\n"):
+            if not goes_on:
+                self._comment = line.startswith(b":")
+            goes_on = False
+            lives |= bool(line) and not self._comment
+        return lives
 
     def _without_bom(self, data: bytes) -> bytes:
         data = (self._opening or b"") + data
@@ -127,42 +143,57 @@ def read_block(block: bytes, events: list[Event]) -> None:
         name_end = block.find(b"\n")
         if block.startswith(b"data: ", name_end + 1) and name_end > 0 and block.find(b"\n", name_end + 1) < 0:
             data = block[name_end + 7 :]
-            if data:
+            if data and name_end > 7:
                 events.append(Event(block[7:name_end], data, block + b"\n\n"))
-            return
+                return
     read_lines(block, events)
+
+
+def read_strictly(block: bytes, events: list[Event]) -> None:
+    name: bytes | None = None
+    lines: list[bytes] = []
+    for line in block.split(b"\n"):
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            lines.append(value.removeprefix(b" "))
+        elif field == b"event":
+            name = value.removeprefix(b" ") or None
+    if lines and lines != [b""]:
+        data = b"\n".join(lines)
+        events.append(Event(name, data, render(data, name)))
 
 
 def read_lines(block: bytes, events: list[Event]) -> None:
     name: bytes | None = None
     lines: list[bytes] = []
+    hopeful = True  # the data so far may be an object to which the next line cannot belong: then a blank line is missing
     for line in block.split(b"\n"):
         field, colon, value = line.partition(b":")
         value = value.removeprefix(b" ")
-        if field == b"data":
-            if lines and _complete(lines, value):
-                _dispatch(name, lines, events)
-                name, lines = None, []
-            lines.append(value)
-        elif field == b"event" and colon:
-            if lines and any(lines) and is_object(b"\n".join(lines)):
-                _dispatch(name, lines, events)
-                name, lines = None, []
-            name = value or None
+        if field == b"event" and colon:
+            follows = bool(lines)
+        elif field == b"data":
+            follows = _begins_another(lines, value)
         elif line.lstrip()[:1] == b"{":  # JSON that lost its `data:`
-            if lines and _complete(lines, line):
+            field, value = b"data", line.strip()
+            follows = _begins_another(lines, value)
+        else:
+            continue
+        if follows and hopeful:
+            hopeful = is_object(b"\n".join(lines))  # if it is none here, it is none: looked at once, or the cost were the square
+            if hopeful:
                 _dispatch(name, lines, events)
                 name, lines = None, []
-            lines.append(line.strip())
+        if field == b"data":
+            lines.append(value)
+        else:
+            name = value or None
     _dispatch(name, lines, events)
 
 
-def _complete(lines: list[bytes], following: bytes) -> bool:
-    """Whether the data so far is a whole JSON object that the following line cannot belong to: then a blank line is missing."""
-    start = following.lstrip()[:1]
-    if start not in (b"{", b"[") or not lines[-1].rstrip().endswith(b"}"):
-        return False
-    return is_object(b"\n".join(lines))
+def _begins_another(lines: list[bytes], following: bytes) -> bool:
+    """Whether the following line cannot belong to an object that the lines so far are."""
+    return bool(lines) and following.lstrip()[:1] in (b"{", b"[") and lines[-1].rstrip().endswith(b"}")
 
 
 def _dispatch(name: bytes | None, lines: list[bytes], events: list[Event]) -> None:

@@ -1,0 +1,25 @@
+"""uvicorn's HTTP protocol, mended where a proxy needs more of it.
+
+llhttp stops parsing at an upgrade that is asked for, and with it a request's body is lost. Java's HTTP client, among others, offers h2c
+with each request. RFC 9110, 7.8: a server that does not upgrade goes on as if nothing had been asked. So an `Upgrade` that is no WebSocket
+is taken out of the head before it is parsed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+_OFFER: Final = re.compile(rb"\r\nupgrade:(?![ \t]*websocket[ \t]*\r\n)[^\r\n]*(?=\r\n)", re.IGNORECASE)
+
+
+class Protocol(HttpToolsProtocol):
+    """A head that comes in several reads is passed as it is: clients that make such offers send theirs in one."""
+
+    def data_received(self, data: bytes) -> None:
+        if (self.cycle is None or self.cycle.response_complete) and b"pgrade:" in data:
+            head, end, rest = data.partition(b"\r\n\r\n")
+            data = _OFFER.sub(b"", head + b"\r\n")[: -len(b"\r\n")] + end + rest if end else data
+        super().data_received(data)
