@@ -1,0 +1,437 @@
+"""Chat completions: what passes as it is, what is mended, and what proves that an answer is whole."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dialects.reading import event, kinds, meaning, objects, pieces, said
+from gateway.dialects import Chat, Completions
+from gateway.dialects.base import CUT_FROM_TOKENS
+from gateway.piece import Kind
+from support.chunks import DONE, ROLE, STOP, USAGE, call, chunk, compact
+
+USAGE_CHUNK = chunk(top={"choices": [], "usage": USAGE})
+LONG = "word " * 40
+
+
+# Kinds and weights
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (chunk("text"), Kind.CONTENT),
+        (chunk(refusal="text"), Kind.CONTENT),
+        (chunk(reasoning_content="text"), Kind.REASONING),
+        (chunk(reasoning="text"), Kind.REASONING),
+        (chunk(None, reasoning="text"), Kind.REASONING),
+        (chunk("", reasoning_content="text"), Kind.REASONING),
+        (chunk(tool_calls=[call(0, arguments="text")]), Kind.TOOL),
+        (chunk(function_call={"arguments": "text"}), Kind.TOOL),
+        (chunk([{"type": "text", "text": "text"}]), Kind.CONTENT),
+        (chunk([{"type": "thinking", "thinking": [{"type": "text", "text": "text"}]}]), Kind.REASONING),
+    ],
+)
+def test_text_is_of_the_kind_that_its_field_says_and_keeps_its_bytes(data: str, kind: Kind) -> None:
+    found = pieces(ROLE, data)[1:]
+    assert kinds(found) == [kind]
+    assert found[0].weight == 1.0
+    assert said(found) == [data]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        chunk(""),
+        chunk(annotations=[{"type": "url_citation"}]),
+        chunk(audio={"id": "a", "data": "UklGRg=="}),
+        chunk(reasoning_details=[{"type": "reasoning.encrypted", "data": "x" * 500}]),
+        chunk(top={"choices": [], "prompt_filter_results": []}),
+        USAGE_CHUNK,
+        compact({"object": "something.new", "hello": 1}),
+    ],
+)
+def test_what_is_no_text_has_no_weight_and_keeps_its_bytes(data: str) -> None:
+    found = pieces(ROLE, chunk("x"), data)[2:]
+    assert kinds(found) == [Kind.STRUCTURE]
+    assert found[0].weight == 0.0
+    assert said(found) == [data]
+
+
+def test_opening_of_a_call_is_the_arrival_of_its_kind() -> None:
+    found = pieces(ROLE, chunk(tool_calls=[call(0, "call_1", "get", "")]))[1:]
+    assert [(piece.kind, piece.weight) for piece in found] == [(Kind.TOOL, 0.0)]
+
+
+def test_a_token_with_log_probabilities_weighs_one_whatever_its_length() -> None:
+    logprobs = {"content": [{"token": "extraordinarily", "logprob": -1}, {"token": "x", "logprob": -2}]}
+    assert pieces(ROLE, chunk("extraordinarilyx", choice={"logprobs": logprobs}))[1].weight == 2.0
+
+
+@pytest.mark.parametrize("kind", ["content", "reasoning_content", "refusal"])
+def test_only_heavy_deltas_can_be_cut(kind: str) -> None:
+    light, heavy = pieces(ROLE, chunk(**{kind: "x" * int(4 * CUT_FROM_TOKENS)}), chunk(**{kind: LONG}))[1:]
+    assert light.cut is None
+    assert heavy.cut is not None
+
+
+def test_one_read_of_many_shapes_keeps_their_order() -> None:
+    datas = [
+        ROLE,
+        chunk(reasoning="a"),
+        chunk("b"),
+        chunk(annotations=[1]),
+        chunk("c"),
+        chunk(tool_calls=[call(0, "i", "n", "{}")]),
+        STOP,
+        DONE,
+    ]
+    assert said(pieces(*datas)) == datas
+
+
+def test_a_delta_with_everything_leaves_in_one_order() -> None:
+    data = chunk(LONG, reasoning="thought " * 20, refusal="no " * 20, tool_calls=[call(0, "i", "n", '{"a":"%s"}' % LONG)])
+    dialect = Chat()
+    [piece] = pieces(chunk("x", role="assistant"), data, dialect=dialect)[1:]
+    assert piece.kind is Kind.TOOL
+    assert said([piece]) == [data]
+
+
+# Mending: values that are legal nowhere and break clients
+
+
+def test_missing_index_of_a_choice_is_its_place() -> None:
+    data = compact({"id": "x", "choices": [{"delta": {"content": "a"}}, {"delta": {"content": "b"}}]})
+    assert {index: choice.content for index, choice in meaning(data).choices.items()} == {0: "a", 1: "b"}
+
+
+@pytest.mark.parametrize("delta", ['"delta":null,', ""])
+def test_missing_delta_is_an_empty_one(delta: str) -> None:
+    data = '{"choices":[{"index":0,%s"finish_reason":null,"content_filter_results":{"a":1}}]}' % delta
+    assert objects(pieces(data))[0]["choices"][0] == {"index": 0, "delta": {}, "finish_reason": None, "content_filter_results": {"a": 1}}
+
+
+@pytest.mark.parametrize("role", [None, ""])
+def test_empty_role_is_dropped(role: str | None) -> None:
+    assert objects(pieces(chunk("a", role=role)))[0]["choices"][0]["delta"] == {"content": "a"}
+
+
+def test_empty_finish_reason_is_null() -> None:
+    assert [each["choices"][0]["finish_reason"] for each in objects(pieces(chunk("a", finish=""), chunk("b", finish="")))] == [None, None]
+
+
+def test_error_null_is_dropped_and_nothing_else() -> None:
+    assert said(pieces(ROLE, chunk("a", top={"error": None})))[1] == chunk("a")
+
+
+def test_json_over_several_lines_goes_out_on_one() -> None:
+    pretty = json.dumps(json.loads(chunk("a b")), indent=1)
+    found = pieces(ROLE, pretty)[1:]
+    assert found[0].data.count(b"\n") == 2
+    assert objects(found) == [json.loads(chunk("a b"))]
+
+
+def test_numbers_that_are_no_json_become_null_and_strings_keep_the_words() -> None:
+    logprobs = '{"content":[{"token":"NaN","logprob":-Infinity,"bytes":null,"top_logprobs":[]}]}'
+    data = chunk("NaN", choice={"logprobs": "?"}).replace('"?"', logprobs)
+    [found] = objects(pieces(ROLE, data)[1:])
+    assert found["choices"][0]["delta"]["content"] == "NaN"
+    assert found["choices"][0]["logprobs"]["content"][0] == {"token": "NaN", "logprob": None, "bytes": None, "top_logprobs": []}
+
+
+def test_two_choices_in_one_chunk_become_two_events_and_what_is_said_once_goes_with_the_last() -> None:
+    top = {
+        "choices": [{"index": 1, "delta": {"content": "B"}}, {"index": 0, "delta": {"content": "A"}}],
+        "usage": USAGE,
+        "x_groq": {"id": "r"},
+    }
+    found = objects(pieces(chunk(top=top), dialect=Chat(2)))
+    assert [[each["index"] for each in top["choices"]] for top in found] == [[1], [0]]
+    assert [top.get("usage") for top in found] == [None, USAGE]
+    assert [top.get("x_groq") for top in found] == [None, {"id": "r"}]
+    assert len({top["id"] for top in found}) == 1
+
+
+# Halves of surrogate pairs
+
+
+def test_half_a_character_waits_for_the_other_half() -> None:
+    first, second = '{"choices":[{"index":0,"delta":{"content":"a\\ud83d"}}]}', '{"choices":[{"index":0,"delta":{"content":"\\ude80b"}}]}'
+    found = said(pieces(ROLE, first, second)[1:])
+    assert [json.loads(data)["choices"][0]["delta"]["content"] for data in found] == ["a", "🚀b"]
+    assert "🚀" in found[1]
+
+
+def test_half_a_character_that_never_finds_the_other_leaves_as_the_escape_that_it_was() -> None:
+    found = said(pieces(ROLE, chunk("a\ud83d").encode("ascii", "backslashreplace"), STOP, DONE))
+    assert "".join(json.loads(data)["choices"][0]["delta"].get("content") or "" for data in found[:-1]) == "a\ud83d"
+    assert any("\\ud83d" in data for data in found)
+    assert found[-1] == DONE
+
+
+def test_half_a_character_does_not_leave_behind_the_finish_reason() -> None:
+    found = said(pieces(ROLE, chunk("x"), '{"choices":[{"index":0,"delta":{"content":"a\\ud83d"},"finish_reason":"length"}]}', DONE)[2:])
+    assert len(found) == 2
+    assert "a\\ud83d" in found[0]
+
+
+def test_halves_of_two_choices_do_not_meet() -> None:
+    def half(index: int, text: str) -> str:
+        return '{"choices":[{"index":%d,"delta":{"content":"%s"}}]}' % (index, text)
+
+    got = meaning(ROLE, half(0, "\\ud83d"), half(1, "\\ud83c"), half(0, "\\ude80"), half(1, "\\udf0d"), dialect=Chat(2))
+    assert {index: choice.content for index, choice in got.choices.items()} == {0: "🚀", 1: "🌍"}
+
+
+# Proof
+
+
+def test_a_finish_reason_for_each_choice_is_the_proof() -> None:
+    dialect = Chat(2)
+    for data, proven in [
+        (ROLE, False),
+        (chunk("a"), False),
+        (chunk("b", index=1), False),
+        (STOP, False),
+        (chunk(finish="stop", index=1), True),
+    ]:
+        dialect.read(event(data))
+        assert dialect.proven == proven
+        assert not dialect.ended
+
+
+def test_done_is_the_proof_too_and_ends_the_stream() -> None:
+    dialect = Chat()
+    found = pieces(ROLE, chunk("a"), DONE, chunk("b"), DONE, dialect=dialect)
+    assert (dialect.proven, dialect.ended) == (True, True)
+    assert said(found) == [ROLE, chunk("a"), DONE]
+
+
+@pytest.mark.parametrize("data", [ROLE, chunk(""), chunk(None), chunk(top={"choices": [], "prompt_filter_results": []}), USAGE_CHUNK])
+def test_what_opens_a_stream_is_no_content_yet(data: str) -> None:
+    dialect = Chat()
+    dialect.read(event(data))
+    assert not dialect.committed
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        chunk("a"),
+        chunk(" "),
+        chunk(reasoning="a"),
+        chunk(refusal="a"),
+        chunk(tool_calls=[call(0, "i", "n", "")]),
+        chunk(function_call={"name": "n", "arguments": ""}),
+        chunk(audio={"id": "a"}),
+        chunk(reasoning_details=[{"type": "reasoning.encrypted", "data": "x"}]),
+        chunk([{"type": "text", "text": "a"}]),
+        STOP,
+    ],
+)
+def test_what_is_said_commits(data: str) -> None:
+    dialect = Chat()
+    dialect.read(event(data))
+    assert dialect.committed
+
+
+def test_an_answer_without_text_is_whole_and_keeps_its_order() -> None:
+    datas = [ROLE, chunk(finish="content_filter"), USAGE_CHUNK, DONE]
+    dialect = Chat()
+    assert [json.loads(data) if data != DONE else data for data in said(pieces(*datas, dialect=dialect))] == [
+        json.loads(data) if data != DONE else data for data in datas
+    ]
+    assert dialect.proven
+
+
+def test_a_finish_reason_with_the_first_text_waits_for_the_end() -> None:
+    datas = [chunk("a", role="assistant", finish="stop"), chunk("b"), chunk("c", finish="stop"), USAGE_CHUNK, DONE]
+    got = meaning(*datas)
+    assert (got.first.content, got.first.finish, got.first.finish_frames, got.done) == ("abc", "stop", 1, 1)
+    assert got.order == [(0, "content"), (0, "finish")]
+    assert got.usages == [USAGE]
+
+
+def test_a_finish_reason_in_each_chunk_is_sent_once_and_last() -> None:
+    got = meaning(*(chunk(text, finish="stop") for text in "abcd"), DONE)
+    assert (got.first.content, got.first.finish_frames) == ("abcd", 1)
+    assert got.order == [(0, "content"), (0, "finish")]
+
+
+def test_a_finish_reason_that_comes_twice_is_sent_once() -> None:
+    got = meaning(ROLE, chunk("a"), STOP, chunk(finish="length"), USAGE_CHUNK, DONE)
+    assert (got.first.finish, got.first.finish_frames) == ("stop", 1)
+
+
+def test_text_after_a_lone_finish_reason_takes_it_back() -> None:
+    dialect = Chat()
+    pieces(ROLE, chunk("a"), STOP, dialect=dialect)
+    assert dialect.proven
+    found = pieces(chunk("b"), dialect=dialect)
+    assert not dialect.proven
+    assert [each["choices"][0]["finish_reason"] for each in objects(found)] == [None, None]
+    got = meaning(STOP, DONE, dialect=dialect)
+    assert (got.first.finish, got.first.finish_frames) == ("stop", 1)
+
+
+def test_a_finish_reason_with_the_last_text_leaves_at_once() -> None:
+    assert said(pieces(ROLE, chunk("a"), chunk("b", finish="stop"))) == [ROLE, chunk("a"), chunk("b", finish="stop")]
+
+
+def test_what_belongs_to_the_end_is_said_once_when_a_finish_reason_is_taken_apart() -> None:
+    logprobs = {"content": [{"token": "ab", "logprob": -1.0}]}
+    extra = {"logprobs": logprobs, "content_filter_results": {"x": 1}, "native_finish_reason": "end"}
+    data = chunk("ab", role="assistant", finish="stop", choice=extra, top={"usage": USAGE, "x_groq": {"a": 1}, "obfuscation": "zz"})
+    text, closing = objects(pieces(data, DONE))
+    assert text["choices"][0] == {"index": 0, "delta": {"content": "ab", "role": "assistant"}, "logprobs": logprobs, "finish_reason": None}
+    assert "usage" not in text
+    assert "x_groq" not in text
+    assert closing["choices"][0]["delta"] == {}
+    assert closing["choices"][0]["finish_reason"] == "stop"
+    assert closing["choices"][0]["native_finish_reason"] == "end"
+    assert "logprobs" not in closing["choices"][0]
+    assert closing["usage"] == USAGE
+
+
+# Errors and noise
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        ('{"error":{"message":"quota","type":"insufficient_quota","code":"insufficient_quota"}}', 429),
+        ('{"error":{"message":"slow down","code":429}}', 429),
+        ('{"error":{"message":"x","type":"server_error","code":"503"}}', 503),
+        ('{"error":{"message":"x","type":"overloaded_error"}}', 503),
+        ('{"error":{"message":"x","code":"context_length_exceeded"}}', 400),
+        ('{"error":{"message":"x","type":"invalid_request_error","code":"invalid_api_key"}}', 401),
+        ('{"error":{"message":"x"},"choices":[]}', 502),
+        ('{"error":"plain words"}', 502),
+        ('{"object":"error","message":"vLLM","type":"BadRequestError","code":400}', 400),
+        ('{"message":"gone","code":404}', 404),
+    ],
+)
+def test_an_error_in_the_stream_is_a_failure_with_the_status_it_would_have_had(data: str, status: int) -> None:
+    dialect = Chat()
+    assert pieces(data, dialect=dialect) == []
+    assert dialect.failure is not None
+    assert (dialect.failure.code, dialect.failure.http_status) == ("upstream_error", status)
+    told = json.loads(said([dialect.fail(dialect.failure)])[0])
+    assert {"message"} <= told["error"].keys()
+
+
+def test_an_error_of_the_right_shape_is_told_in_its_own_bytes() -> None:
+    data = '{"error":{"message":"x","type":"server_error","param":null,"code":null,"metadata":{"n":1.50}}}'
+    dialect = Chat()
+    pieces(data, dialect=dialect)
+    assert dialect.failure is not None
+    assert said([dialect.fail(dialect.failure)]) == [data]
+
+
+@pytest.mark.parametrize("data", [chunk("a", top={"error": {}}), chunk("a", top={"error": ""}), chunk("message", top={"code": 1})])
+def test_what_only_looks_like_an_error_is_none(data: str) -> None:
+    dialect = Chat()
+    pieces(data, dialect=dialect)
+    assert dialect.failure is None
+
+
+@pytest.mark.parametrize("data", [b"<html>", b": processing", b"keep-alive", b"ping", b"\xff"])
+def test_words_that_are_no_json_are_dropped(data: bytes) -> None:
+    dialect = Chat()
+    assert pieces(data, dialect=dialect) == []
+    assert dialect.failure is None
+    assert dialect.noise == 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"choices":[{"index":0,"delta":{"content":"a',
+        b'{"choices":[{"delta":{"content":"\xff"}}]}',
+        b'{"choices":[1]}',
+        b'{"choices":[{"delta":{"a":}}]}',
+    ],
+)
+def test_json_that_lost_its_text_is_a_failure(data: bytes) -> None:
+    dialect = Chat()
+    assert pieces(ROLE, chunk("a"), data, dialect=dialect)[2:] == []
+    assert dialect.failure is not None
+    assert dialect.failure.code == "upstream_bad_event"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "{}", "[]", "null", "1", '{"choices":null}', '{"choices":{}}', '{"choices":[null]}', '{"choices":[{}]}', '{"choices":[{"delta":1}]}',
+        '{"choices":[{"delta":{"content":1}}]}', '{"choices":[{"delta":{"content":{"a":1}}}]}', '{"choices":[{"index":-1,"delta":{"content":"a"}}]}',
+        '{"choices":[{"index":"0","delta":{"content":"a"}}]}', '{"choices":[{"delta":{"tool_calls":null}}]}', '{"choices":[{"delta":{"tool_calls":{}}}]}',
+        '{"choices":[{"delta":{"tool_calls":[null]}}]}', '{"choices":[{"delta":{"tool_calls":[{"function":null}]}}]}',
+        '{"choices":[{"delta":{"tool_calls":[{"function":"x"}]}}]}', '{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":7}}]}}]}',
+        '{"choices":[{"delta":{"function_call":null}}]}', '{"choices":[{"delta":{"function_call":{"arguments":{}}}}]}',
+        '{"choices":[{"delta":{"content":"a"},"logprobs":[]}]}', '{"choices":[{"delta":{"content":"a"},"logprobs":{"content":[1,{}]}}]}',
+        '{"choices":[{"delta":{"content":"a"},"logprobs":{"content":{}}}]}', '{"choices":[{"delta":{"content":[1,{"type":"text"},{"text":2}]}}]}',
+        '{"choices":[{"delta":{"content":"a"},"finish_reason":1}]}', '{"choices":[],"usage":[]}', '{"choices":[],"usage":{"prompt_tokens":"x"}}',
+        '{"model":7,"id":{},"choices":[{"delta":{"content":"a"}}]}', '{"error":7}', '{"error":[]}', '{"message":{},"code":null}',
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dialect", [Chat, Completions])
+def test_no_shape_however_odd_raises(data: str, dialect: type[Chat] | type[Completions]) -> None:
+    reader = dialect()
+    found = [*pieces(ROLE, data, data, chunk("b", finish="stop"), data, DONE, dialect=reader), *reader.close()]
+    assert all(piece.data for piece in found)
+    for piece in found:
+        if piece.cut is not None:
+            piece.cut(1.0)
+
+
+def test_names_of_events_do_not_matter() -> None:
+    dialect = Chat()
+    found = dialect.read(event(chunk("a"), b"message"))
+    assert [json.loads(data) for data in said(found)] == [json.loads(chunk("a"))]
+
+
+# The end of the body
+
+
+@pytest.mark.parametrize(
+    ("data", "used"), [(b"[DONE]", True), (chunk("b").encode(), True), (chunk("b").encode()[:-3], False), (b"", False)]
+)
+def test_the_last_event_is_used_without_its_blank_line_if_its_data_is_whole(data: bytes, used: bool) -> None:
+    dialect = Chat()
+    pieces(ROLE, chunk("a"), dialect=dialect)
+    assert bool(dialect.read_last(event(data))) == used
+    assert dialect.failure is None
+
+
+def test_closing_says_done_once_and_last() -> None:
+    dialect = Chat()
+    pieces(ROLE, chunk("a"), STOP, dialect=dialect)
+    assert said(dialect.close()) == [STOP, DONE]
+
+
+# Our own events
+
+
+def test_heartbeat_chunk_has_the_envelope_of_the_stream_and_an_empty_delta() -> None:
+    dialect = Chat()
+    pieces(ROLE, dialect=dialect)
+    beat = dialect.heartbeat("chunk")
+    assert beat is not None
+    data = json.loads(beat.removeprefix(b"data: "))
+    assert beat.endswith(b"\n\n")
+    [choice] = data.pop("choices")
+    assert data == {key: value for key, value in json.loads(ROLE).items() if key != "choices"}
+    assert (choice["index"], choice["delta"], choice["finish_reason"]) == (0, {}, None)
+
+
+def test_heartbeat_chunk_before_the_first_chunk_has_an_id_of_ours() -> None:
+    beat = Chat(1, "chatcmpl-req_1").heartbeat("chunk")
+    assert beat is not None
+    assert json.loads(beat.removeprefix(b"data: "))["id"] == "chatcmpl-req_1"
+
+
+@pytest.mark.parametrize("style", ["comment", "native"])
+def test_other_heartbeats_are_comments(style: str) -> None:
+    assert Chat().heartbeat(style) is None  # type: ignore[arg-type]
