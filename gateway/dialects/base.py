@@ -117,7 +117,7 @@ class Dialect(ABC):
         reported = reported_in(event.data) or (told(event.data) if event.name == b"error" else None)
         if reported is not None:
             self.failure = reported
-        elif event.data.lstrip()[:1] in (b"{", b"["):
+        elif _meant_as_json(event.data):
             self.failure = Failure(
                 "upstream_bad_event",
                 "The upstream sent an event that is not valid JSON, so part of the answer is missing. Ask again.",
@@ -126,6 +126,12 @@ class Dialect(ABC):
             self.noise += 1
             self.idle += 1
         return []
+
+
+def _meant_as_json(data: bytes) -> bool:
+    """An object's beginning, or that of a list of objects or strings; a word in brackets, as `[END]`, is none."""
+    data = data.lstrip()
+    return data[:1] == b"{" or (data[:1] == b"[" and data[1:].lstrip()[:1] in (b"{", b'"'))
 
 
 def error_body(failure: Failure) -> bytes:

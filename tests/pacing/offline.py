@@ -1,7 +1,7 @@
 """Plays arrivals through a pacer on a virtual clock, as the gateway would, and judges what came out.
 
 The clock ticks as the shared timer does, every 20 ms with jitter from a seed, and `due` is asked after every arrival too. What came at one
-moment is pushed as `gateway/stream.py` pushes it: light events joined to runs. Everything is deterministic. Tokens are judged by their
+moment is pushed as `gateway/stream/` pushes it: light events joined to runs. Everything is deterministic. Tokens are judged by their
 characters, a client's view; the pacer sees only its own estimate of their weight.
 """
 

@@ -1,7 +1,7 @@
 """What a client was given, added up: the part of it that must be the same with and without the gateway.
 
-Left out is what differs between any two calls (ids, times) and how the text was cut into deltas, which is the gateway's work. That an id or a
-role came once, and that ids refer to each other as they should, is kept.
+Left out is what differs between any two calls (ids, times) and how the text was cut into deltas, which is the gateway's work. That an
+id or a role came once, and that ids refer to each other as they should, is kept.
 """
 
 from __future__ import annotations
@@ -22,6 +22,13 @@ class Outcome:
     text: str
     error: Json | None = None
     deltas: int = field(default=0, compare=False)
+
+
+class Taken(list[Json]):
+    """What has come so far, as dictionaries; it stays when the stream breaks."""
+
+    def take(self, event: Json) -> None:
+        self.append(event)
 
 
 # Chat completion chunks

@@ -17,6 +17,8 @@ from .places import Pairs, Places
 from .promises import Promises
 from .seen import Seen
 
+_ENVIRON = dict(os.environ)  # as it was, for what has to reach a registry
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """`case` in the tests that clients inherit: each of the client's own."""
@@ -67,7 +69,7 @@ def seen(simulator: str) -> Seen:
 @pytest.fixture(scope="session")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Node:
     """Node with the SDKs of package.json."""
-    return Node.installed(Path(__file__).parent / "node", tmp_path_factory.mktemp("node"))
+    return Node.installed(Path(__file__).parent / "node", tmp_path_factory.mktemp("node"), _ENVIRON)
 
 
 @pytest.fixture(scope="session")

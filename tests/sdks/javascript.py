@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -20,27 +21,25 @@ class Node:
     folder: Path
 
     @classmethod
-    def installed(cls, sources: Path, folder: Path) -> Self:
+    def installed(cls, sources: Path, folder: Path, environ: Mapping[str, str]) -> Self:
+        """environ: where the way to npm's registry may stand."""
         for source in sources.iterdir():
             if source.is_file():
                 shutil.copy(source, folder)
         node = cls(folder)
-        node._run(["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"], "", INSTALL_S)
+        node._run(["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"], "", INSTALL_S, environ)
         return node
 
     def jobs(self, script: str, jobs: list[dict[str, Any]]) -> list[Any]:
         """All of them at once in one process; a result each, in their order."""
-        results = json.loads(self._run(["node", script], json.dumps(jobs), SCRIPT_S))
+        results = json.loads(self._run(["node", script], json.dumps(jobs), SCRIPT_S, os.environ))
         assert len(results) == len(jobs)
         return list(results)
 
-    def version(self, package: str) -> str:
-        return str(json.loads((self.folder / "node_modules" / package / "package.json").read_text(encoding="utf-8"))["version"])
-
-    def _run(self, command: list[str], given: str, timeout_s: float) -> str:
+    def _run(self, command: list[str], given: str, timeout_s: float, environ: Mapping[str, str]) -> str:
         # The environment that these tests run in brings Node with it: the system's may be missing or too old.
         here = str(Path(sys.executable).parent)
-        environ = {**os.environ, "PATH": os.pathsep.join([here, os.environ.get("PATH", "")])}
+        environ = {**environ, "PATH": os.pathsep.join([here, environ.get("PATH", "")])}
         done = subprocess.run(
             command,
             cwd=self.folder,

@@ -17,7 +17,7 @@ AskAsync = Callable[[str, Params, Headers], Awaitable[Any]]
 
 @dataclass(frozen=True)
 class Places:
-    """Base URLs without /v1. run: runs a coroutine, all of them on one loop, since some libraries keep connections for all their clients."""
+    """Base URLs without /v1. run: runs a coroutine; all on one loop, since some libraries share connections among their clients."""
 
     direct: str
     gateway: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import pytest
 
@@ -15,9 +16,9 @@ class Promises:
     """cases: streams that end well. cut_short: what its exception is, where the gateway has to report a stream that the upstream cut: the
     least that `Outcome.error` has to say of it."""
 
-    cases: Mapping[str, Params] = CHAT
+    cases: ClassVar[Mapping[str, Params]] = CHAT
     asked = staticmethod(chat)
-    cut_short: Mapping[str, Json]
+    cut_short: ClassVar[Mapping[str, Json]]
 
     @classmethod
     def play(cls, places: Places) -> Pairs:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, ClassVar
 
 import openai
 import pytest
 
-from .answers import Json, Outcome, chat_outcome
+from .answers import Json, Outcome, Taken, chat_outcome
 from .cases import SLOW, WRAPPED, Params, chat
 from .places import Headers, Pairs, Places, play, play_async
 from .promises import Promises
@@ -30,10 +30,10 @@ def described(error: openai.OpenAIError) -> Json:
 def stream(url: str, params: Params, headers: Headers, **more: Any) -> Outcome:
     import litellm
 
-    chunks: list[Json] = []
+    chunks = Taken()
     try:
         for chunk in litellm.completion(**asked(url, params, headers, **more)):
-            chunks.append(chunk.model_dump())
+            chunks.take(chunk.model_dump())
     except openai.OpenAIError as error:
         return chat_outcome(chunks, described(error))
     return chat_outcome(chunks)
@@ -42,10 +42,10 @@ def stream(url: str, params: Params, headers: Headers, **more: Any) -> Outcome:
 async def astream(url: str, params: Params, headers: Headers, **more: Any) -> Outcome:
     import litellm
 
-    chunks: list[Json] = []
+    chunks = Taken()
     try:
         async for chunk in await litellm.acompletion(**asked(url, params, headers, **more)):
-            chunks.append(chunk.model_dump())
+            chunks.take(chunk.model_dump())
     except openai.OpenAIError as error:
         return chat_outcome(chunks, described(error))
     return chat_outcome(chunks)
@@ -53,7 +53,7 @@ async def astream(url: str, params: Params, headers: Headers, **more: Any) -> Ou
 
 class LiteLLMPromises(Promises):
     cases = WRAPPED
-    cut_short = {  # noqa: RUF012 - never changed
+    cut_short: ClassVar = {
         "dies-half-way": {"kind": "MidStreamFallbackError"},
         "no-finish": {"kind": "MidStreamFallbackError"},
     }
@@ -66,7 +66,7 @@ class TestSync(LiteLLMPromises):
 
 
 class TestAsync(LiteLLMPromises):
-    cases = {name: params for name, params in WRAPPED.items() if name != "a tool call"}  # its 1,600 chunks take three seconds
+    cases: ClassVar = {name: params for name, params in WRAPPED.items() if name != "a tool call"}  # its 1,600 chunks take three seconds
 
     @classmethod
     def play(cls, places: Places) -> Pairs:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import openai
 import pytest
 from openai import AsyncOpenAI, OpenAI
 
-from .answers import Json, Outcome, chat_outcome, message
+from .answers import Json, Outcome, Taken, chat_outcome, message
 from .cases import CHAT, HEADERS, SLOW, Params, chat
 from .places import Headers, Pairs, Places, play, play_async
 from .promises import Promises
@@ -33,22 +33,22 @@ def described(error: openai.APIError) -> Json:
 
 
 def stream(url: str, params: Params, headers: Headers, **more: Any) -> Outcome:
-    chunks: list[Json] = []
+    chunks = Taken()
     try:
         with client(url, headers, **more) as api, api.chat.completions.create(**params, stream=True) as answer:
             for chunk in answer:
-                chunks.append(chunk.to_dict())
+                chunks.take(chunk.to_dict())
     except openai.APIError as error:
         return chat_outcome(chunks, described(error))
     return chat_outcome(chunks)
 
 
 async def astream(url: str, params: Params, headers: Headers, **more: Any) -> Outcome:
-    chunks: list[Json] = []
+    chunks = Taken()
     try:
         async with async_client(url, headers, **more) as api, await api.chat.completions.create(**params, stream=True) as answer:
             async for chunk in answer:
-                chunks.append(chunk.to_dict())
+                chunks.take(chunk.to_dict())
     except openai.APIError as error:
         return chat_outcome(chunks, described(error))
     return chat_outcome(chunks)
@@ -76,7 +76,7 @@ def _without_times(completion: Any) -> Any:
 
 
 class OpenAIPromises(Promises):
-    cut_short = {  # noqa: RUF012 - never changed
+    cut_short: ClassVar = {
         "dies-half-way": {"kind": "APIError", "code": "upstream_reset"},
         "no-finish": {"kind": "APIError", "code": "upstream_incomplete"},
     }
@@ -101,7 +101,7 @@ class TestAsync(OpenAIPromises):
 @pytest.mark.parametrize("ask", [stream_helped, whole])
 def test_the_whole_message_is_that_of_a_direct_call(places: Places, ask: Callable[[str, Params, Headers], Any]) -> None:
     # `.stream()` refuses by itself what ends at the token limit
-    cases = {name: params for name, params in CHAT.items() if "limit" not in name}
+    cases: ClassVar = {name: params for name, params in CHAT.items() if "limit" not in name}
     for name, pair in play(places, cases, ask).items():
         assert pair.gateway == pair.direct, name
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import openai
 import pytest
 
-from .answers import Json, Outcome, message, typed_outcome
+from .answers import Outcome, Taken, message, typed_outcome
 from .cases import CUT_SHORT, RESPONSES, SLOW, Params, responses
 from .places import Headers, Pairs, Places, play, play_async
 from .promises import Promises
@@ -16,22 +16,22 @@ from .test_openai_python import async_client, client, described
 
 
 def stream(url: str, params: Params, headers: Headers, **more: Any) -> Outcome:
-    events: list[Json] = []
+    events = Taken()
     try:
         with client(url, headers, **more) as api, api.responses.create(**params, stream=True) as answer:
             for event in answer:
-                events.append(event.to_dict())
+                events.take(event.to_dict())
     except openai.APIError as error:
         return typed_outcome(events, described(error))
     return typed_outcome(events)
 
 
 async def astream(url: str, params: Params, headers: Headers, **more: Any) -> Outcome:
-    events: list[Json] = []
+    events = Taken()
     try:
         async with async_client(url, headers, **more) as api, await api.responses.create(**params, stream=True) as answer:
             async for event in answer:
-                events.append(event.to_dict())
+                events.take(event.to_dict())
     except openai.APIError as error:
         return typed_outcome(events, described(error))
     return typed_outcome(events)
@@ -80,7 +80,9 @@ class TestAsync(ResponsesPromises):
 
 
 def test_the_whole_response_is_that_of_a_direct_call(places: Places) -> None:
-    cases = {name: params for name, params in RESPONSES.items() if "limit" not in name}  # `response.incomplete` is no whole one to this SDK
+    cases: ClassVar = {
+        name: params for name, params in RESPONSES.items() if "limit" not in name
+    }  # `response.incomplete` is no whole one to this SDK
     for name, pair in play(places, cases, stream_helped).items():
         assert pair.gateway == pair.direct, name
 

@@ -15,7 +15,6 @@ only between events.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final
 
 from gateway.dialects.base import Dialect, Style, structure
 from gateway.errors import Failure
@@ -25,10 +24,9 @@ from gateway.piece import Kind, Piece
 from gateway.policy.holding import Releases
 from gateway.policy.timing import Timing
 from gateway.settings import Clocks
+from gateway.stream.clockwork import NEVER, Clockwork
+from gateway.stream.pieces import count, newest
 from gateway.wire.sse import COMMENT_HEARTBEAT, Decoder
-
-_NEVER: Final = float("inf")
-_SHEDDABLE: Final = (Kind.CONTENT, Kind.REASONING)
 
 
 class Phase(Enum):
@@ -46,24 +44,18 @@ class Stream:
     """
 
     __slots__ = (
-        "_clocks",
-        "_closing_at",
+        "_clockwork",
         "_decoder",
         "_event_bytes",
-        "_first_content_by",
         "_heartbeat_style",
         "_held_back",
         "_held_back_bytes",
-        "_last_heard",
-        "_last_sent",
-        "_total_by",
         "arrived",
         "delivered",
         "dialect",
         "failure",
         "first_content_at",
         "first_sent_at",
-        "heartbeat_every",
         "heartbeats",
         "heartbeats_before",
         "pacer",
@@ -103,21 +95,15 @@ class Stream:
         self.started = now
         self.first_content_at: float | None = None
         self.first_sent_at: float | None = None
-        self.heartbeat_every = heartbeat_every
         self.heartbeats = 0
         self.shed_tokens = 0.0
         self.heartbeats_before = 0  # of them, those before the first content
         self._heartbeat_style: Style = heartbeat_style
-        self._clocks = clocks
+        self._clockwork = Clockwork(now, clocks, heartbeat_every)
         self._decoder = Decoder(event_bytes, lenient=dialect.closes)
         self._held_back: list[Piece] = []
         self._held_back_bytes = 0
         self._event_bytes = event_bytes
-        self._last_sent = now
-        self._last_heard = now
-        self._closing_at = _NEVER
-        self._first_content_by = _NEVER if clocks.first_content is None else now + clocks.first_content
-        self._total_by = _NEVER if clocks.total is None else now + clocks.total
 
     # What comes in
 
@@ -134,7 +120,7 @@ class Stream:
             if dialect.failure is not None or dialect.ended:
                 break
         if self._decoder.progressed and dialect.idle - idle < max(len(events), 1):
-            self._last_heard = now
+            self._clockwork.heard = now
         self._take(now, pieces)
         if dialect.failure is not None:
             self.fail(now, dialect.failure)
@@ -147,9 +133,9 @@ class Stream:
         elif events and dialect.closes:
             if dialect.settled and dialect.committed:
                 self.pacer.end(now)
-                self._closing_at = now + self._clocks.closing
+                self._clockwork.proven(now)
             else:  # a finish reason that was none
-                self._closing_at = _NEVER
+                self._clockwork.closing_at = NEVER
 
     def upstream_ended(self, now: float, failure: Failure | None) -> None:
         """The upstream's body is over: properly, or by the failure given."""
@@ -175,7 +161,7 @@ class Stream:
             return
         self.failure = failure
         self.wants_upstream = False
-        self._closing_at = _NEVER
+        self._clockwork.closing_at = NEVER
         if self.phase is Phase.OPEN:
             self.pacer.push(now, self.dialect.fail(failure))
             self.pacer.end(now)
@@ -201,7 +187,7 @@ class Stream:
         if self.dialect.committed or self._held_back_bytes > self._event_bytes:
             self.phase = Phase.OPEN
             self.first_content_at = now
-            self._first_content_by = _NEVER
+            self._clockwork.content_came()
             for piece in self._held_back if self.splits else runs(self._held_back):
                 self.pacer.push(now, piece)
             self._held_back = []
@@ -214,7 +200,7 @@ class Stream:
 
     def _whole(self, now: float) -> None:
         self.wants_upstream = False
-        self._closing_at = _NEVER
+        self._clockwork.closing_at = NEVER
         if self.phase is Phase.HOLDING:  # an end without any content, or a [DONE] alone
             self.fail(now, Failure("upstream_empty", "The upstream ended its answer before it said anything. Ask again."))
             return
@@ -232,7 +218,7 @@ class Stream:
                     self.first_sent_at = now
                 if self.phase is Phase.CLOSING and self.pacer.empty:
                     self.phase = Phase.ENDED
-                self._last_sent = now
+                self._clockwork.sent = now
                 frame = pieces[0].data if len(pieces) == 1 else b"".join([piece.data for piece in pieces])
                 return frame if self.timing is None else self._told(now, self.timing) + frame
         return b""
@@ -245,21 +231,23 @@ class Stream:
 
     def tick(self, now: float) -> bytes:
         """What the slow clocks want at `wakeup`: a heartbeat to write, or nothing. May end the stream (see `failure`)."""
-        if now >= self._closing_at:
+        clockwork = self._clockwork
+        if now >= clockwork.closing_at:
             self._finish(now)
         elif self.wants_upstream:
-            clocks = self._clocks
-            if now >= self._total_by:
-                self.fail(now, Failure("upstream_total_timeout", "The answer took longer than clocks.total allows."))
-            elif now >= self._first_content_by:
-                self.fail(now, Failure("upstream_first_content_timeout", "The upstream said nothing within clocks.first_content."))
-            elif clocks.silence is not None and now >= self._last_heard + clocks.silence:
+            late = clockwork.late(now)
+            if late is not None:
+                self.fail(now, late)
+            elif clockwork.silent(now):
+                if self.dialect.closes and self.dialect.proven and self.dialect.committed:
+                    self._finish(now)  # a finish reason that was not believed when it came; by now it may be
+                    return b""
                 self.fail(now, Failure("upstream_silent", "The upstream fell silent for longer than clocks.silence. Ask again."))
-        if self.phase is Phase.ENDED or now < self._last_sent + self.heartbeat_every:
+        if self.phase is Phase.ENDED or not clockwork.heartbeat_due(now):
             return b""
         if self.phase is Phase.HOLDING and self.failure is not None:
             return b""
-        self._last_sent = now
+        self._clockwork.sent = now
         self.heartbeats += 1
         if self.phase is Phase.HOLDING:
             self.heartbeats_before += 1
@@ -267,19 +255,12 @@ class Stream:
 
     def wakeup(self) -> float:
         """When `tick` is next wanted. It moves on with traffic, so ask again when that time has come."""
-        if self.phase is Phase.ENDED:
-            return _NEVER
-        soonest = min(self._last_sent + self.heartbeat_every, self._closing_at)
-        if self.wants_upstream:
-            soonest = min(soonest, self._first_content_by, self._total_by)
-            if self._clocks.silence is not None:
-                soonest = min(soonest, self._last_heard + self._clocks.silence)
-        return soonest
+        return NEVER if self.phase is Phase.ENDED else self._clockwork.wakeup(self.wants_upstream)
 
     def waited_for_client(self, now: float) -> None:
         """The client had blocked until now: what it missed is not caught up in a burst."""
         self.pacer.resume(now)
-        self._last_sent = now
+        self._clockwork.sent = now
 
     def begin(self, now: float) -> None:
         """Open at once: for protocols that are not known here nothing is waited for."""
@@ -287,27 +268,13 @@ class Stream:
         self._take(now, [])
 
     def shed(self, now: float, keep_bytes: int) -> None:
-        """For live viewers (`overflow: drop_oldest`): let go of the oldest text that is held beyond `keep_bytes`, and say so in the stream.
-        What is no text of the answer, and tool arguments, of which half is worth nothing, stay."""
-        kept: list[Piece] = []
-        held, dropped = 0, 0.0
-        for piece in reversed(self.pacer.flush()):
-            held += piece.size
-            excess = min(held - keep_bytes, piece.size)
-            if excess <= 0 or piece.kind not in _SHEDDABLE or not piece.weight:
-                kept.append(piece)
-                continue
-            parts = piece.cut(piece.weight * excess / piece.size) if piece.cut is not None and excess < piece.size else None
-            if parts is not None:
-                kept.append(parts[1])
-                dropped += parts[0].weight
-            else:
-                dropped += piece.weight
+        """For live viewers (`overflow: drop_oldest`): let go of the oldest text beyond `keep_bytes`, and say so in the stream."""
+        kept, dropped = newest(self.pacer.flush(), keep_bytes)
         if dropped:
             told = b": decluster dropped about %d tokens for a client that reads too slowly\n\n" % round(dropped)
             self.pacer.push(now, structure(told))
             self.shed_tokens += dropped
-        for piece in reversed(kept):
+        for piece in kept:
             self.pacer.push(now, piece)
         if self.phase is Phase.CLOSING:
             self.pacer.end(now)
@@ -320,7 +287,7 @@ class Stream:
     def next_frame(self) -> float:
         """When `due` has something to hand out without another arrival."""
         at = self.pacer.next_wakeup()
-        return _NEVER if at is None else at
+        return NEVER if at is None else at
 
     @property
     def held_bytes(self) -> int:
@@ -330,21 +297,3 @@ class Stream:
     @property
     def reason(self) -> str:
         return "whole" if self.failure is None else self.failure.code
-
-
-def count(meter: Meter, now: float, pieces: list[Piece]) -> bool:
-    """Tell a meter of the tokens that passed at one moment, kind by kind. Whether there were any."""
-    tokens, kind = 0.0, Kind.STRUCTURE
-    any_tokens = False
-    for piece in pieces:
-        weight = piece.weight
-        if weight:
-            any_tokens = True
-            if piece.kind is not kind and tokens:
-                meter.add(now, tokens, kind)
-                tokens = 0.0
-            kind = piece.kind
-            tokens += weight
-    if tokens:
-        meter.add(now, tokens, kind)
-    return any_tokens
