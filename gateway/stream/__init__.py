@@ -1,0 +1,7 @@
+"""One stream's machine: upstream bytes in, frames for the client out. Pure."""
+
+from __future__ import annotations
+
+from gateway.stream.machine import Phase, Stream
+
+__all__ = ["Phase", "Stream"]

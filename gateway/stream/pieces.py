@@ -1,0 +1,48 @@
+"""What the machine does with lists of pieces: count them for a meter, choose what a slow live viewer loses. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.pacing.clusters import Meter
+from gateway.piece import Kind, Piece
+
+_SHEDDABLE: Final = (Kind.CONTENT, Kind.REASONING)  # half of a tool's arguments is worth nothing
+
+
+def count(meter: Meter, now: float, pieces: list[Piece]) -> bool:
+    """Tell a meter of the tokens that passed at one moment, kind by kind. Whether there were any."""
+    tokens, kind = 0.0, Kind.STRUCTURE
+    any_tokens = False
+    for piece in pieces:
+        weight = piece.weight
+        if weight:
+            any_tokens = True
+            if piece.kind is not kind and tokens:
+                meter.add(now, tokens, kind)
+                tokens = 0.0
+            kind = piece.kind
+            tokens += weight
+    if tokens:
+        meter.add(now, tokens, kind)
+    return any_tokens
+
+
+def newest(pieces: list[Piece], keep_bytes: int) -> tuple[list[Piece], float]:
+    """What stays of what is held if the oldest text beyond `keep_bytes` goes, and the tokens that went. What is no text stays."""
+    kept: list[Piece] = []
+    held, dropped = 0, 0.0
+    for piece in reversed(pieces):
+        held += piece.size
+        excess = min(held - keep_bytes, piece.size)
+        if excess <= 0 or piece.kind not in _SHEDDABLE or not piece.weight:
+            kept.append(piece)
+            continue
+        parts = piece.cut(piece.weight * excess / piece.size) if piece.cut is not None and excess < piece.size else None
+        if parts is not None:
+            kept.append(parts[1])
+            dropped += parts[0].weight
+        else:
+            dropped += piece.weight
+    kept.reverse()
+    return kept, dropped
