@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+import msgspec
+
 from gateway.dialects.reported import reported_in, told
 from gateway.errors import Failure
 from gateway.piece import Kind, Piece
@@ -21,6 +23,8 @@ from gateway.wire.sse import Event
 Style = Literal["comment", "chunk", "native", "late"]
 
 DONE: Final = b"data: [DONE]\n\n"
+# What a member of an odd type raises where another was expected: that one event is bad, not the gateway.
+FAULTS: Final = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError, msgspec.MsgspecError)
 # Lighter than this no frame needs to cut, so the way to cut it is not prepared: half of what 21 ms may hold.
 CUT_FROM_TOKENS: Final = 2.0
 

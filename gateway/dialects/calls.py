@@ -44,7 +44,11 @@ class OpenCalls:
 
     def _mend(self, choice: int, call: Members, position: int) -> bool:
         changed = False
-        if not call.get("index", b"").isdigit():
+        sent = call.get("index", b"")
+        if sent[:1] == b'"' and sent[1:-1].isdigit():
+            call["index"] = b"%d" % int(sent[1:-1])
+            changed = True
+        elif not sent.isdigit():
             rest = {key: raw for key, raw in call.items() if key != "index"}
             call.clear()
             call.update({"index": b"%d" % self._index(choice, rest, position), **rest})
@@ -52,23 +56,23 @@ class OpenCalls:
         raw = call.get("function", b"null")
         function = jsontext.members(raw) if raw.startswith(b"{") else {}
         sent_id, sent_name = self._sent.get((choice, call["index"]), (b"", b""))
-        call_id, name = call.get("id", sent_id), function.get("name", sent_name)
+        call_id, name = call.get("id", b"null"), function.get("name", b"null")
         if "id" in call and (call_id in _EMPTY or call_id == sent_id):
             del call["id"]
             changed = True
-            if name == sent_name:
-                function.pop("name", None)
-        if function.get("name") in _EMPTY:
+        # beside a new id the same name is that of another call
+        if "name" in function and (name in _EMPTY or (name == sent_name and "id" not in call)):
             del function["name"]
             changed = True
         arguments = function.get("arguments", b'""')
         if not arguments.startswith(b'"'):
             function["arguments"] = b'""' if arguments == b"null" else jsontext.quote(arguments.decode("utf-8", "surrogatepass"))
             changed = True
-        if changed and function:
+        if changed and (function or raw.startswith(b"{")):
             call["function"] = jsontext.join(function)
         self._open.add((choice, int(call["index"])))
-        self._sent[choice, call["index"]] = (sent_id or call_id, sent_name or name)
+        new = "id" in call or not sent_name
+        self._sent[choice, call["index"]] = (call.get("id", sent_id), function.get("name", sent_name) if new else sent_name)
         return changed
 
     def _index(self, choice: int, call: Members, position: int) -> int:

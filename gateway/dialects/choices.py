@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from gateway.dialects.alike import Alike
-from gateway.dialects.base import CUT_FROM_TOKENS, DONE, Dialect, Style, Usage, error_body, structure
+from gateway.dialects.base import CUT_FROM_TOKENS, DONE, FAULTS, Dialect, Style, Usage, error_body, structure
 from gateway.dialects.calls import OpenCalls
 from gateway.dialects.chunks import Chunk, belongs_to_each, text_of
 from gateway.dialects.cutting import Part, cuttable
@@ -22,6 +22,7 @@ from gateway.dialects.halves import Halves
 from gateway.dialects.heads import CHAT, COMPLETION
 from gateway.dialects.reforms import Reformer, Wish
 from gateway.dialects.reported import reported
+from gateway.dialects.stretches import parts_of
 from gateway.dialects.text import joins, weigh
 from gateway.dialects.thinking import Thinking
 from gateway.dialects.whole import as_completion, as_stream
@@ -141,7 +142,7 @@ class ChoicesDialect(Dialect):
         top = jsontext.members(data)
         chunk = Chunk(top, jsontext.members(jsontext.elements(top["choices"])[0]), self.has_delta, 0, data)
         chunk.kind = kind
-        return chunk.parts()
+        return parts_of(chunk)
 
     def _read_carefully(self, event: Event) -> list[Piece]:
         self._alike.forget()
@@ -153,7 +154,7 @@ class ChoicesDialect(Dialect):
             event = Event(event.name, strict, b"data: " + strict + b"\n\n")
         try:
             return self._read_object(event, jsontext.members(strict))
-        except (ValueError, TypeError, AttributeError):
+        except FAULTS:
             return self.dropped(event)
 
     def _read_object(self, event: Event, top: Members) -> list[Piece]:
@@ -222,7 +223,7 @@ class ChoicesDialect(Dialect):
         data = chunk.render()
         if not weight:
             return Piece(Kind.TOOL if chunk.calls() else Kind.STRUCTURE, 0.0, data)
-        piece = cuttable(kind, weight, data, chunk.parts) if weight > CUT_FROM_TOKENS else Piece(kind, weight, data)
+        piece = cuttable(kind, weight, data, lambda: parts_of(chunk)) if weight > CUT_FROM_TOKENS else Piece(kind, weight, data)
         texts = [text for name, _ in chunk.texts if (text := text_of(chunk.delta.get(name)))]
         return self._continuing(piece, texts[0]) if len(texts) == 1 else piece
 

@@ -5,10 +5,8 @@ Owns one chunk with one choice, taken apart into its members' own bytes. The pro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from gateway.dialects.cutting import Part
 from gateway.dialects.text import borders_of, weigh
 from gateway.dialects.weights import details_weight, parts_weight
 from gateway.piece import Kind
@@ -154,21 +152,21 @@ class Chunk:
         """The lists in `logprobs` with an entry for each token."""
         return ("content", "refusal") if self.has_delta else ("tokens",)
 
-    def _logprobs(self) -> Members:
+    def logprobs(self) -> Members:
         raw = self.choice.get("logprobs", _NULL)
         return jsontext.members(raw) if raw.startswith(b"{") else {}
 
     def _entries(self, key: str) -> list[bytes]:
-        raw = self._logprobs().get(key, _NULL)
+        raw = self.logprobs().get(key, _NULL)
         return jsontext.elements(raw) if raw.startswith(b"[") else []
 
-    def _borders(self) -> dict[str, list[int]] | None:
+    def borders(self) -> dict[str, list[int]] | None:
         """The ends of the tokens of each text that has log-probabilities; None where they cannot be told apart by the text, since each
         is to arrive once, with its token."""
         if self.choice.get("logprobs", _NULL)[:1] not in b"{n":
             return None
         found: dict[str, list[int]] = {}
-        lists = {key: raw for key, raw in self._logprobs().items() if raw not in (_NULL, b"[]", b"{}")}
+        lists = {key: raw for key, raw in self.logprobs().items() if raw not in (_NULL, b"[]", b"{}")}
         for key, raw in lists.items():
             if not raw.startswith(b"["):
                 return None
@@ -215,100 +213,3 @@ class Chunk:
         if self.has_delta:
             self.choice["delta"] = jsontext.join(self.delta)
         return b"data: " + jsontext.join({**self.top, "choices": b"[" + jsontext.join(self.choice) + b"]"}) + b"\n\n"
-
-    # Splitting
-
-    def parts(self) -> Sequence[Part]:
-        """Its texts, each with a way to render any stretch of it; empty where it must stay whole."""
-        borders = self._borders()
-        if borders is None:
-            return []
-        parts: list[Part] = []
-        for name, kind in self.texts:
-            raw = self.delta.get(name)
-            if raw is not None and raw[:1] in b"[{":
-                return []
-            text = text_of(raw)
-            if text:
-                own = kind if self.kind is None else self.kind
-                ends = borders.get(name)
-                weight = None if ends is None else float(len(ends))
-                parts.append(Part(own, text, self._text_render(name, text, ends, bool(borders)), weight, ends))
-        for call in self.calls():
-            function = function_of(call)
-            text = text_of(function.get("arguments"))
-            parts.append(Part(Kind.TOOL, text, self._call_render(call, function, text, bool(borders))))
-        return parts
-
-    def _text_render(self, name: str, text: str, borders: list[int] | None, scored: bool) -> Any:
-        def render(start: int, end: int, first: bool, last: bool) -> bytes:
-            if borders is None:
-                logprobs = None if last and not scored else _NULL
-            else:
-                low = 0 if start == 0 else borders.index(start) + 1
-                high = borders.index(end) + 1 if end != borders[-1] else len(borders)
-                logprobs = self._logprobs_of(name, low, high)
-            return self._stretch(name, jsontext.quote(text[start:end]), first, last, logprobs)
-
-        return render
-
-    def _call_render(self, call: Members, function: Members, text: str, scored: bool) -> Any:
-        def render(start: int, end: int, first: bool, last: bool) -> bytes:
-            arguments = jsontext.quote(text[start:end])
-            if not text:
-                piece = call
-            elif start == 0:
-                piece = {**call, "function": jsontext.join({**function, "arguments": arguments})}
-            else:
-                piece = {"index": call.get("index", b"0"), "function": jsontext.join({"arguments": arguments})}
-            return self._stretch("tool_calls", jsontext.array([jsontext.join(piece)]), first, last, None if last and not scored else _NULL)
-
-        return render
-
-    def _stretch(self, name: str, raw: bytes, first: bool, last: bool, logprobs: bytes | None) -> bytes:
-        """This chunk with one stretch of one text. What is said once goes with the first (role) or the last stretch (the rest)."""
-        texts = {text for text, _ in self.texts} | ({"tool_calls"} if self.has_delta else set())
-        plain = ("index", "delta", "finish_reason", "logprobs")
-        delta: Members = {}
-        for key, value in self.delta.items():
-            if key == name:
-                delta[key] = raw
-            elif key in texts or (not self.has_delta and key in plain):
-                continue
-            elif key == "reasoning_tag":  # only the first stretch opens
-                delta[key] = value if first else b'"think_chunk"'
-            elif first if key == "role" else last:
-                delta[key] = value
-        choice: Members = {}
-        for key, value in self.choice.items():
-            if key == "delta":
-                choice[key] = jsontext.join(delta)
-            elif key == "index":
-                choice[key] = value
-            elif key == "finish_reason":
-                choice[key] = value if last else _NULL
-            elif key == "logprobs":
-                choice[key] = value if logprobs is None or value == _NULL else logprobs
-            elif not self.has_delta:
-                if key in delta:
-                    choice[key] = delta[key]
-            elif last:
-                choice[key] = value
-        top: Members = {}
-        for key, value in self.top.items():
-            if key == "choices":
-                top[key] = b"[" + jsontext.join(choice) + b"]"
-            elif last or belongs_to_each(key, value):
-                top[key] = value
-            elif key == "usage":
-                top[key] = _NULL
-        return b"data: " + jsontext.join(top) + b"\n\n"
-
-    def _logprobs_of(self, name: str, low: int, high: int) -> bytes:
-        """The log-probabilities of these tokens of a text."""
-        lists = self._logprobs()
-        for key, raw in lists.items():
-            if raw.startswith(b"["):
-                mine = not self.has_delta or key == name
-                lists[key] = jsontext.array(jsontext.elements(raw)[low:high]) if mine else _NULL
-        return jsontext.join(lists)

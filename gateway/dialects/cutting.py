@@ -40,7 +40,7 @@ class Part:
         at = bisect_right(self.borders, start)
         inner = self.borders[at : at + max(1, int(tokens))]
         for index in reversed(inner):
-            if start < index < len(self.text) and not joins(self.text[:index][-64:], self.text[index]):
+            if start < index < len(self.text) and not joins(self.text[start:index], self.text[index]):
                 return index
         return 0
 

@@ -46,6 +46,10 @@ _FAILED: Final = frozenset({"error", "fail", "failed", "failure"})
 _SAID: Final = ("message", "msg", "detail", "error_description", "error_msg", "status_msg", "error", "errors", "title", "reason")
 # What may stand beside a bare `message` so that the object is still nothing but an error: a gateway's own bookkeeping.
 _BESIDE: Final = frozenset({"message", "request_id", "requestId", "trace_id", "timestamp", "path", "documentation_url"})
+# A stream that was to be added up to one answer, and cannot be.
+MALFORMED: Final = Failure(
+    "upstream_bad_event", "The upstream sent an event that is not as its protocol says, so part of the answer is missing. Ask again."
+)
 _UNSAID: Final = "The upstream reported an error without saying which."
 REFUSAL_BYTES: Final = 64 * 1024  # of an upstream's error that goes into a stream which has begun: as much as one read
 _DEEP: Final = 4  # how far down the sentence is looked for

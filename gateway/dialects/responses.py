@@ -6,16 +6,16 @@ added before it. As long as nothing was added an event keeps its bytes.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from msgspec import UNSET
-
+from gateway.dialects import unrolled
 from gateway.dialects.base import Style, Usage
 from gateway.dialects.cutting import Part
-from gateway.dialects.reported import failure_of, status_of
-from gateway.dialects.typed import Head, TypedDialect, borders_of
+from gateway.dialects.numbers import Late, Numbered, Numbers
+from gateway.dialects.reported import MALFORMED, failure_of, reported_in, status_of
+from gateway.dialects.text import borders_of
+from gateway.dialects.typed import Head, Text, TypedDialect, count_in
 from gateway.dialects.withholding import OfResponses
 from gateway.errors import Failure
 from gateway.piece import Kind, Piece
@@ -54,65 +54,9 @@ _PREAMBLE: Final = frozenset(
         "response.reasoning_summary_part.added", "keepalive",
     }
 )  # fmt: skip
-_NUMBER: Final = re.compile(rb'"sequence_number"\s*:\s*(\d+)')
-_ONCE: Final = frozenset({"obfuscation"})
-
-
-class Numbers:
-    """How many events were added so far, and the last number that left."""
-
-    __slots__ = ("added", "last")
-
-    def __init__(self) -> None:
-        self.added = 0
-        self.last: int | None = None
-
-    def take(self, number: int) -> int:
-        self.last = number + self.added
-        return self.last
-
-    def another(self) -> int:
-        """The number of an event of our own."""
-        self.added += 1  # before the first event too: the upstream counts from 0, and so do we
-        self.last = 0 if self.last is None else self.last + 1
-        return self.last
-
-
-class Numbered(Piece):
-    """An event as it came, numbered when it leaves."""
-
-    __slots__ = ("_given", "_number", "_numbers", "_raw")
-
-    def __init__(self, kind: Kind, weight: float, raw: bytes, number: int, numbers: Numbers) -> None:
-        self._raw = raw
-        self._number = number
-        self._numbers = numbers
-        self._given: bytes | None = None
-        self.kind, self.weight, self.size = kind, weight, len(raw)
-        self.cut, self.joined = None, False
-
-    @property
-    def data(self) -> bytes:  # type: ignore[override]
-        if self._given is None:
-            number = self._numbers.take(self._number)
-            self._given = self._raw if number == self._number else renumbered(self._raw, number)
-        return self._given
-
-
-class Late(Piece):
-    """An event of our own, made when it leaves."""
-
-    __slots__ = ("_given", "_make")
-
-    def __init__(self, make: Callable[[], bytes], size: int) -> None:
-        self._make, self._given = make, b""
-        self.kind, self.weight, self.size = Kind.STRUCTURE, 0.0, size
-        self.cut, self.joined = None, False
-
-    @property
-    def data(self) -> bytes:  # type: ignore[override]
-        self._given = self._given or self._make()
-        return self._given
+_PLACE: Final = ("item_id", "output_index", "content_index", "summary_index")  # which text of the answer
+# What each part of a delta repeats. Of other members nobody knows whether a client adds them up, so they are said once.
+_ENVELOPE: Final = frozenset({"type", "sequence_number", "delta", *_PLACE})
 
 
 class Responses(TypedDialect):
@@ -127,7 +71,7 @@ class Responses(TypedDialect):
 
     def understand(self, head: Head, event: Event) -> list[Piece]:
         kind = head.type
-        number = head.sequence_number if isinstance(head.sequence_number, int) else None
+        number = head.sequence_number if type(head.sequence_number) is int else None
         if type(head.delta) is str and kind.endswith(".delta"):
             return [self._delta(head, event, number)]
         if kind in _REFUSED:
@@ -143,49 +87,72 @@ class Responses(TypedDialect):
                 self.idle += 1
         else:
             self.committed = True
-        return [self._piece(_announced(kind, event.data), 0.0, event.raw, number)]
+        return [self._piece(_announced(kind, event.data), 0.0, event, number)]
 
-    def _piece(self, kind: Kind, weight: float, raw: bytes, number: int | None) -> Piece:
+    def text_of(self, kind: str, top: Members) -> Text | None:
+        delta = jsontext.value(top.get("delta", b"null"))
+        if kind not in TEXTS or not isinstance(delta, str):
+            return None
+        return Text(TEXTS[kind], (kind, *(top.get(name) for name in _PLACE)), delta)
+
+    def with_text(self, top: Members, text: str, bare: bool) -> Members:
+        out = {key: raw for key, raw in top.items() if key in _ENVELOPE} if bare else top
+        if bare and "logprobs" in top:
+            out["logprobs"] = b"[]"
+        return {**out, "delta": jsontext.quote(text)}
+
+    def own_delta(self, event: Event) -> Piece:
+        top = jsontext.members(event.data)
+        if "sequence_number" not in top:
+            return Piece(Kind.STRUCTURE, 0.0, event.raw)
+
+        def make() -> bytes:
+            return render(jsontext.join({**top, "sequence_number": b"%d" % self._numbers.another()}), event.name)
+
+        return Late(make, len(event.raw))
+
+    def _piece(self, kind: Kind, weight: float, event: Event, number: int | None) -> Piece:
         if number is None:
-            return Piece(kind, weight, raw)
-        return Numbered(kind, weight, raw, number, self._numbers)
+            return Piece(kind, weight, event.raw)
+        return Numbered(kind, weight, event, number, self._numbers)
 
     def _delta(self, head: Head, event: Event, number: int | None) -> Piece:
         kind = TEXTS.get(head.type)
-        data, name, text = event.data, event.name, head.delta
-        tokens = [str(entry.get("token")) for entry in head.logprobs or () if isinstance(entry, dict)] if head.logprobs is not UNSET else []
+        text: str = head.delta
+        scored = len(head.logprobs) if isinstance(head.logprobs, list) else 0
         if kind is None:
             self.committed = True
             guessed = next((guess for word, guess in _BY_WORD if word in head.type), Kind.STRUCTURE)
             weight = len(text) / 4 if guessed is not Kind.STRUCTURE else 0.0
-            return self._piece(guessed, weight, event.raw, number)
-        made = self.text_piece(kind, text, event.raw, lambda: self._parts(kind, text, data, name, number, tokens), len(tokens))
+            return self._piece(guessed, weight, event, number)
+        made = self.text_piece(kind, text, event.raw, lambda: self._parts(kind, text, event, number), scored)
         if number is None:
             return made
-        numbered = Numbered(made.kind, made.weight, event.raw, number, self._numbers)
+        numbered = Numbered(made.kind, made.weight, event, number, self._numbers)
         numbered.cut, numbered.joined = made.cut, made.joined
         return numbered
 
-    def _parts(self, kind: Kind, text: str, data: bytes, name: bytes | None, number: int | None, tokens: list[str]) -> Sequence[Part]:
-        borders = borders_of(text, tokens) if tokens else None
-        if tokens and borders is None:
+    def _parts(self, kind: Kind, text: str, event: Event, number: int | None) -> Sequence[Part]:
+        top = jsontext.members(event.data)
+        found = _scored(top.get("logprobs", b"null"), text)
+        if found is None:
             return []
-        top = jsontext.members(data)
+        entries, borders = found
 
         def stretch(start: int, end: int, first: bool, last: bool) -> bytes:
-            out = {key: raw for key, raw in top.items() if first or key not in _ONCE}
+            out = {key: raw for key, raw in top.items() if last or key in _ENVELOPE or key == "logprobs"}
             out["delta"] = jsontext.quote(text[start:end])
-            if borders is not None:
+            if borders:
                 low = 0 if start == 0 else borders.index(start) + 1
                 high = borders.index(end) + 1 if end != borders[-1] else len(borders)
-                out["logprobs"] = jsontext.array(jsontext.elements(top["logprobs"])[low:high])
+                out["logprobs"] = jsontext.array(entries[low:high])
             if number is not None:
                 if not first:
                     self._numbers.added += 1
                 out["sequence_number"] = b"%d" % self._numbers.take(number)
-            return render(jsontext.join(out), name)
+            return render(jsontext.join(out), event.name)
 
-        return [Part(kind, text, stretch, borders=borders)]
+        return [Part(kind, text, stretch, float(len(borders)) or None, borders or None)]
 
     def _created(self, data: bytes) -> None:
         response = jsontext.members(data).get("response", b"")
@@ -198,7 +165,7 @@ class Responses(TypedDialect):
         response = jsontext.members(data).get("response", b"")
         usage = jsontext.value(jsontext.members(response).get("usage", b"null")) if response.startswith(b"{") else None
         if isinstance(usage, dict):
-            self.usage = Usage(usage.get("input_tokens"), usage.get("output_tokens"))
+            self.usage = Usage(count_in(usage, "input_tokens"), count_in(usage, "output_tokens"))
 
     # Failures
 
@@ -213,7 +180,7 @@ class Responses(TypedDialect):
             error = {key: jsontext.value(raw) for key, raw in top.items() if key in ("message", "code", "param")}
         body = jsontext.dump({"error": error if isinstance(error, dict) else {"message": str(error)}})
         self.failure = failure_of(error, body) if isinstance(error, dict) else Failure("upstream_error", str(error), status_of(error), body)
-        self._refusal = self._piece(Kind.STRUCTURE, 0.0, event.raw, number)
+        self._refusal = self._piece(Kind.STRUCTURE, 0.0, event, number)
 
     def fail(self, failure: Failure) -> Piece:
         if self._refusal is not None and failure is self.failure:
@@ -241,27 +208,45 @@ class Responses(TypedDialect):
         return render(b'{"type":"keepalive","sequence_number":%d}' % self._numbers.another(), b"keepalive")
 
     @classmethod
+    def as_stream(cls, media_type: bytes, body: bytes) -> bytes | Failure:
+        try:
+            return reported_in(body) or unrolled.response(body)
+        except (ValueError, TypeError, AttributeError):
+            return super().as_stream(media_type, body)
+
+    @classmethod
     def gathered(cls, events: Iterable[Event]) -> bytes | Failure:
         """The terminal event repeats the whole response: that is the answer."""
         dialect = cls()
-        for event in events:
-            dialect.read(event)
-            if dialect.failure is not None:
-                return dialect.failure
-            if dialect.ended:
-                return jsontext.members(event.data).get("response", b"{}")
+        try:
+            for event in events:
+                failure = reported_in(event.data) if b'"delta"' not in event.data else None
+                if failure is not None:
+                    return failure
+                if b'"response"' in event.data and _is_response(event.data):  # it was a whole response after all, in an event
+                    return event.data
+                dialect.read(event)
+                if dialect.failure is not None:
+                    return dialect.failure
+                if dialect.ended:
+                    response = jsontext.members(jsontext.strict(event.data)).get("response", b"")
+                    return response if response.startswith(b"{") else MALFORMED
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
+            return MALFORMED
         return super().gathered(())
 
 
-def renumbered(raw: bytes, number: int) -> bytes:
-    """The event with another number. In a string the key's quotes are escaped, so only a member can match; where several do (items can
-    have one of their own) the outermost is found by taking the object apart."""
-    found = _NUMBER.findall(raw)
-    if len(found) == 1:
-        return _NUMBER.sub(b'"sequence_number":%d' % number, raw, count=1)
-    head, _, data = raw.rpartition(b"data: ")
-    top = jsontext.members(data)
-    return head + b"data: " + jsontext.join({**top, "sequence_number": b"%d" % number}) + b"\n\n"
+def _scored(raw: bytes, text: str) -> tuple[list[bytes], list[int]] | None:
+    """Log-probabilities, and the ends of their tokens in the text; None where they are not those of the text's tokens, since each is to
+    arrive once, with its token."""
+    if raw == b"null":
+        return [], []
+    if not raw.startswith(b"["):
+        return None
+    entries = jsontext.elements(raw)
+    tokens = [entry.get("token") if isinstance(entry, dict) else None for entry in jsontext.value(raw)]
+    borders = borders_of(text, tokens) if entries else []
+    return None if borders is None else (entries, borders)
 
 
 def _announced(kind: str, data: bytes) -> Kind:
@@ -273,9 +258,20 @@ def _announced(kind: str, data: bytes) -> Kind:
     return Kind.STRUCTURE
 
 
+def _is_response(data: bytes) -> bool:
+    try:
+        return jsontext.members(data).get("object") == b'"response"'
+    except ValueError:
+        return False
+
+
 def _told(failure: Failure) -> dict[str, Any]:
+    """Code and message, which are strings in this protocol."""
     if failure.body is not None:
         error = jsontext.value(failure.body).get("error")
         if isinstance(error, dict):
-            return {"code": error.get("code") or error.get("type") or failure.code, "message": error.get("message") or failure.message}
+            code = error.get("code")
+            if not isinstance(code, str) or code in ("", "upstream_error"):  # a status' number: the type says more than that
+                code = error.get("type") or code or failure.code
+            return {"code": str(code), "message": failure.message}
     return {"code": failure.code, "message": failure.message}

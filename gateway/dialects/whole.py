@@ -7,16 +7,14 @@ field of the one form that the other has is kept, in its own bytes where that is
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
+from gateway.dialects.adding import Choice
 from gateway.dialects.base import Dialect
-from gateway.dialects.reported import reported
+from gateway.dialects.reported import MALFORMED, reported, reported_in, told
 from gateway.errors import Failure
 from gateway.wire import jsontext
 from gateway.wire.jsontext import Members
 from gateway.wire.sse import Event
-
-_STRINGS = ("content", "reasoning_content", "reasoning", "refusal")
 
 
 def as_stream(media_type: bytes, body: bytes) -> bytes | Failure:
@@ -58,8 +56,16 @@ def _events(top: Members) -> bytes:
 
 def as_completion(events: Iterable[Event]) -> bytes | Failure:
     """The events of a stream as the one completion that they add up to."""
+    try:
+        return _added_up(events)
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return MALFORMED
+
+
+def _added_up(events: Iterable[Event]) -> bytes | Failure:
+    """ValueError where an event is not as it should be."""
     top: Members = {}
-    choices: dict[int, dict[str, Any]] = {}
+    choices: dict[int, Choice] = {}
     whole = False
     for event in events:
         data = event.data.strip()
@@ -69,26 +75,43 @@ def as_completion(events: Iterable[Event]) -> bytes | Failure:
         try:
             chunk = jsontext.members(jsontext.strict(data))
         except ValueError:
-            if data.startswith(b"{"):  # it was to be a part of the answer
-                return Dialect.gathered(())
+            failure = reported_in(data) or (told(data) if event.name == b"error" else None)
+            if failure is None and data.startswith(b"{"):  # it was to be a part of the answer
+                failure = MALFORMED
+            if failure is not None:
+                return failure
             continue
         failure = reported(chunk)
         if failure is not None:
             return failure
-        listed = chunk.get("choices", b"")
+        listed = chunk.pop("choices", b"")
         found = [jsontext.members(raw) for raw in jsontext.elements(listed) if raw.startswith(b"{")] if listed.startswith(b"[") else []
-        if any("message" in choice for choice in found):  # it was a whole completion after all, in an event
-            return jsontext.join(chunk)
-        top.update({key: raw for key, raw in chunk.items() if key != "choices" and raw != b"null"})
+        if any(choice.get("message", b"").startswith(b"{") for choice in found):  # it was a whole completion after all, in an event
+            return jsontext.join({**chunk, "choices": listed})
+        for key, raw in chunk.items():
+            if raw != b"null":
+                top[key] = _grown(top.get(key, b""), raw)
         for position, choice in enumerate(found):
-            _add(choices, choice, position)
-    whole = whole or (bool(choices) and all(choice.get("finish_reason") for choice in choices.values()))
+            index = jsontext.value(choice.get("index", b"null"))
+            index = index if isinstance(index, int) else position
+            if index not in choices:
+                choices[index] = Choice(index)
+            choices[index].add(choice)
+    whole = whole or (bool(choices) and all(choice.finished for choice in choices.values()))
     if not choices or not whole:
         return Dialect.gathered(())
     if top.get("object") == b'"chat.completion.chunk"':
         top["object"] = b'"chat.completion"'
-    top["choices"] = jsontext.dump([choices[index] for index in sorted(choices)])
+    top["choices"] = jsontext.array([choices[index].render() for index in sorted(choices)])
     return jsontext.join(top)
+
+
+def _grown(before: bytes, raw: bytes) -> bytes:
+    """A member beside the choices. A list (sources, search results) goes on, unless it repeats what was there, as some servers do."""
+    if not (before.startswith(b"[") and raw.startswith(b"[")):
+        return raw
+    old, new = jsontext.elements(before), jsontext.elements(raw)
+    return raw if new[: len(old)] == old else jsontext.array(old + new)
 
 
 def _event(envelope: Members, choice: Members) -> bytes:
@@ -99,45 +122,3 @@ def _numbered(calls: bytes) -> bytes:
     """Calls of a message have no index; in a stream they must."""
     listed = [jsontext.members(call) for call in jsontext.elements(calls)]
     return jsontext.array([jsontext.join({"index": b"%d" % at, **call}) for at, call in enumerate(listed)])
-
-
-def _add(choices: dict[int, dict[str, Any]], members: Members, position: int) -> None:
-    choice = {key: jsontext.value(raw) for key, raw in members.items()}
-    index = choice.get("index") if isinstance(choice.get("index"), int) else position
-    into = choices.setdefault(int(index or 0), {"index": index, "finish_reason": None})
-    delta = choice.pop("delta", None)
-    for key, value in choice.items():
-        if key == "text":
-            into["text"] = into.get("text", "") + (value or "")
-        elif key == "logprobs" and isinstance(value, dict) and isinstance(into.get("logprobs"), dict):
-            for name, entries in value.items():
-                if isinstance(entries, list):
-                    into["logprobs"][name] = (into["logprobs"].get(name) or []) + entries
-        elif value is not None:
-            into[key] = value
-    if not isinstance(delta, dict):
-        return
-    message = into.setdefault("message", {"role": "assistant", "content": None})
-    for key, value in delta.items():
-        if key in _STRINGS:
-            if isinstance(value, str):
-                message[key] = (message.get(key) or "") + value
-        elif key == "tool_calls":
-            for at, call in enumerate(value or ()):
-                _add_call(message.setdefault("tool_calls", []), call, at)
-        elif isinstance(value, list) and isinstance(message.get(key), list):
-            message[key] += value
-        elif value not in (None, ""):
-            message[key] = value
-
-
-def _add_call(calls: list[dict[str, Any]], part: dict[str, Any], position: int) -> None:
-    index = part.get("index") if isinstance(part.get("index"), int) else position
-    while len(calls) <= int(index or 0) < 1024:
-        calls.append({"id": None, "type": "function", "function": {"name": "", "arguments": ""}})
-    call = calls[int(index or 0)]
-    call["id"] = call["id"] or part.get("id")
-    function = part.get("function") or {}
-    call["function"]["name"] = call["function"]["name"] or function.get("name") or ""
-    arguments = function.get("arguments") or ""
-    call["function"]["arguments"] += arguments if isinstance(arguments, str) else jsontext.dump(arguments).decode()

@@ -18,8 +18,9 @@ import httpx
 from gateway.clock import Ticker
 from gateway.errors import Failure
 from gateway.relay.alarm import Alarm
+from gateway.relay.attempt import Opening, attempt
 from gateway.relay.channel import Send
-from gateway.relay.failures import before_the_answer, in_the_answer, of_the_status
+from gateway.relay.failures import in_the_answer
 from gateway.relay.intake import Intake, unreadable
 from gateway.relay.outlet import Outlet
 from gateway.relay.tap import Tap
@@ -69,7 +70,7 @@ class Exchange:
 
     # The attempt
 
-    async def run(self, opening: Callable[[], Awaitable[httpx.Response]], passing: Callable[[httpx.Response], Awaitable[None]]) -> None:
+    async def run(self, opening: Opening, passing: Callable[[httpx.Response], Awaitable[None]]) -> None:
         """Open the upstream's answer and stream it to the end. `passing` takes over an answer that is to be passed on as it is."""
         self._attempt = self._loop.create_task(self._open(opening, passing))
         self._attempt.add_done_callback(self._attempted)
@@ -79,20 +80,10 @@ class Exchange:
         finally:
             self._let_go()
 
-    async def _open(self, opening: Callable[[], Awaitable[httpx.Response]], passing: Callable[[httpx.Response], Awaitable[None]]) -> None:
-        try:
-            async with asyncio.timeout(self._clocks.headers):
-                response = await opening()
-        except TimeoutError:
-            self._fail(before_the_answer(httpx.ReadTimeout("")))
-            return
-        except httpx.RequestError as error:
-            self._fail(before_the_answer(error))
-            return
-        odd = of_the_status(response.status_code)
-        if odd is not None:
-            await response.aclose()
-            self._fail(odd)
+    async def _open(self, opening: Opening, passing: Callable[[httpx.Response], Awaitable[None]]) -> None:
+        response = await attempt(opening, self._clocks.headers)
+        if isinstance(response, Failure):
+            self._fail(response)
             return
         if not 200 <= response.status_code < 300 and not self._outlet.status:
             self._alarm.clear()  # from here on it is a plain answer, without heartbeats

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import httpx
 
 from gateway.dialects import Dialect
 from gateway.errors import Failure
-from gateway.relay.channel import Send
+from gateway.relay.attempt import Opening, attempt
+from gateway.relay.channel import Message, Send
 from gateway.relay.exchange import Exchange
-from gateway.relay.failures import before_the_answer, of_the_status
+from gateway.relay.failures import in_the_answer
 from gateway.server.answers import answer, refuse
 from gateway.server.asking import ClientGone, Receive, Refused, read_body
 from gateway.server.call import Call, Scope
@@ -45,31 +46,37 @@ class Api:
 
 
 class _Request(Call):
-    """One request on its way."""
+    """One request on its way. `_passed`: something was sent of an answer; None where no plain answer is asked for."""
 
-    __slots__ = ()
+    __slots__ = ("_passed",)
 
     async def serve(self) -> None:
+        self._passed: bool | None = None
         try:
             await self._serve()
         except ClientGone:
             self.record.reason = "client_gone"
         except Refused as refused:
             self.record.reason = refused.failure.code
-            self.record.status = refused.failure.http_status
             await self._refuse(refused.failure)
+        except asyncio.CancelledError:
+            self.record.reason = "shutting_down"
+            await self._refuse(Failure("shutting_down", "The gateway is shutting down and could not finish this answer. Ask again."))
+            if not self.gateway.draining:
+                raise  # else the grace is over and the server ends its requests: this is this one's end, and no fault to be logged
         except Exception:
             LOG.exception("a request failed inside the gateway", extra={"request_id": self.record.request_id})  # names places, not values
             self.record.reason = "internal"
-            if not self.record.status:
-                self.record.status = 500
-                failure = Failure("internal", "The gateway failed to handle this request; its log says where.")
-                await self._refuse(failure)
+            await self._refuse(Failure("internal", "The gateway failed to handle this request; its log says where."))
         finally:
             self.record.duration_s = self.gateway.loop.time() - self.began
             self.gateway.book(self.record)
 
     async def _refuse(self, failure: Failure) -> None:
+        """Answer with the failure, if nothing was sent yet. Where it all was an Exchange's, its status says so."""
+        if self.record.status if self._passed is None else self._passed:
+            return
+        self.record.status = failure.http_status
         await refuse(self.send, failure, self.request_id, self.dialect.error_body(failure) if self.dialect else None)
 
     async def _serve(self) -> None:
@@ -116,7 +123,7 @@ class _Request(Call):
 
         await self._run(exchange_for(self), opened)
 
-    async def _run(self, exchange: Exchange, opening: Callable[[], Awaitable[httpx.Response]]) -> None:
+    async def _run(self, exchange: Exchange, opening: Opening) -> None:
         async def passing(response: httpx.Response) -> None:
             await pass_on(response, self.send, self.request_id)
 
@@ -138,6 +145,14 @@ class _Request(Call):
 
     async def _pass(self, body: bytes | Upload) -> None:
         loop = self.gateway.loop
+        send = self.send
+        self._passed = False
+
+        async def noted(message: Message) -> None:
+            self._passed = True
+            await send(message)
+
+        self.send = noted
         work = loop.create_task(self._open_and_pass(body))
         gone = asyncio.Event()
         watch = loop.create_task(self._watch(gone.set, body if isinstance(body, Upload) else None))
@@ -156,17 +171,10 @@ class _Request(Call):
         gateway = self.gateway
         content = body.chunks() if isinstance(body, Upload) else body
         request = self._request(content, stream=False)
-        try:
-            async with asyncio.timeout(gateway.settings.clocks.headers):
-                response = await gateway.transport(self.target).handle_async_request(request)
-        except TimeoutError:
-            raise Refused(before_the_answer(httpx.ReadTimeout(""))) from None
-        except httpx.RequestError as error:
-            raise Refused(before_the_answer(error)) from error
-        odd = of_the_status(response.status_code)
-        if odd is not None:
-            await response.aclose()
-            raise Refused(odd)
+        transport = gateway.transport(self.target)
+        response = await attempt(lambda: transport.handle_async_request(request), gateway.settings.clocks.headers)
+        if isinstance(response, Failure):
+            raise Refused(response)
         self.record.status = response.status_code
         if headers.media_type(response.headers.raw) == b"text/event-stream" and response.status_code < 300 and self.method != "HEAD":
             if self.dialect is not None and self.method == "POST":
@@ -191,16 +199,14 @@ class _Request(Call):
                 body = None if body is None else Decompressor(coding, limit).feed(body)
         except CodingError as error:
             raise Refused(Failure("upstream_encoding", f"The upstream's answer cannot be read: {error}.")) from None
-        except httpx.TransportError:
-            raise Refused(
-                Failure("upstream_reset", "The connection to the upstream broke in the middle of its answer. Ask again.")
-            ) from None
+        except httpx.TransportError as error:
+            raise Refused(in_the_answer(error)) from None
         if body is None:
             raise Refused(Failure("upstream_event_too_large", "The upstream's answer is larger than limits.event_bytes; raise it."))
         decoder = Decoder(limit)
         whole = dialect.gathered([*decoder.feed(body), *decoder.close()])
         if isinstance(whole, Failure):
-            raise Refused(whole)
+            raise Refused(replace(whole, headers=(*whole.headers, *headers.of_a_failure(response.headers.raw))))
         stale = (b"content-type", b"content-length", b"content-encoding")
         extra = [field for field in head(response, self.request_id) if field[0] not in stale]
         await answer(self.send, 200, whole, extra=extra)
@@ -208,7 +214,10 @@ class _Request(Call):
     async def _pass_models(self, response: httpx.Response) -> None:
         """The upstream's list of models goes by: those names may stand in metrics."""
         limit = self.gateway.settings.limits.event_bytes
-        body = await gather(response, limit)
+        try:
+            body = await gather(response, limit)
+        except httpx.TransportError as error:
+            raise Refused(in_the_answer(error)) from None
         if body is None:
             raise Refused(Failure("upstream_event_too_large", "The upstream's list is larger than limits.event_bytes; raise it."))
         if headers.first(response.headers.raw, b"content-encoding") is None:

@@ -3,6 +3,8 @@
 llhttp stops parsing at an upgrade that is asked for, and with it a request's body is lost. Java's HTTP client, among others, offers h2c
 with each request. RFC 9110, 7.8: a server that does not upgrade goes on as if nothing had been asked. So an `Upgrade` that is no WebSocket
 is taken out of the head before it is parsed.
+
+HTTP/1.0 knows no chunks (RFC 9112, 6.1): such a client's answer ends with the connection.
 """
 
 from __future__ import annotations
@@ -15,6 +17,16 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 _OFFER: Final = re.compile(rb"\r\nupgrade:(?![ \t]*websocket[ \t]*\r\n)[^\r\n]*(?=\r\n)", re.IGNORECASE)
 
 
+class _Open(int):
+    """A content length that any body has."""
+
+    def __sub__(self, other: int) -> _Open:
+        return self
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+
 class Protocol(HttpToolsProtocol):
     """A head that comes in several reads is passed as it is: clients that make such offers send theirs in one."""
 
@@ -23,3 +35,8 @@ class Protocol(HttpToolsProtocol):
             head, end, rest = data.partition(b"\r\n\r\n")
             data = _OFFER.sub(b"", head + b"\r\n")[: -len(b"\r\n")] + end + rest if end else data
         super().data_received(data)
+
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        if self.scope["http_version"] == "1.0":
+            self.cycle.chunked_encoding, self.cycle.expected_content_length, self.cycle.keep_alive = False, _Open(2**62), False

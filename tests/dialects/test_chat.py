@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from support.chunks import DONE, ROLE, STOP, USAGE, call, chunk, compact
 
 from dialects.reading import event, kinds, meaning, objects, pieces, said
 from gateway.dialects import Chat, Completions
 from gateway.dialects.base import CUT_FROM_TOKENS
 from gateway.piece import Kind
-from support.chunks import DONE, ROLE, STOP, USAGE, call, chunk, compact
 
 USAGE_CHUNK = chunk(top={"choices": [], "usage": USAGE})
 LONG = "word " * 40

@@ -10,13 +10,13 @@ import random
 from pathlib import Path
 
 import pytest
-
-from gateway.dialects import Chat, Completions, Dialect
-from gateway.stream import Phase
 from support import extras, sse
 from support.chunks import DONE, collect
 from support.cuts import chopped, cut
 from support.virtual import Relay, body, stream
+
+from gateway.dialects import Chat, Completions, Dialect
+from gateway.stream import Phase
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 DIALECTS: dict[str, type[Dialect]] = {"chat": Chat, "completions": Completions}

@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import pytest
+from support.chunks import DONE, ROLE, STOP, USAGE, call, chunk, collect, compact, words
 
 from dialects.reading import event, said
-from gateway.dialects import Chat, Completions
+from gateway.dialects import Chat, Completions, Messages, Responses
 from gateway.errors import Failure
 from gateway.wire.sse import Decoder
-from support.chunks import DONE, ROLE, STOP, USAGE, call, chunk, collect, compact, words
 
 COMPLETION: dict[str, Any] = {
     "id": "chatcmpl-1",
@@ -24,6 +24,9 @@ COMPLETION: dict[str, Any] = {
     ],
     "usage": USAGE,
 }
+
+
+PART = {"type": "text", "text": "a"}
 
 
 def streamed(value: Any) -> list[str]:
@@ -137,6 +140,92 @@ def test_calls_are_added_up_and_lose_their_index() -> None:
     ]
 
 
+@pytest.mark.parametrize("index", [7, 5000, 10**9])
+def test_calls_may_have_any_index(index: int) -> None:
+    made = gathered(ROLE, chunk(tool_calls=[call(index, "a", "get", "{}")]), chunk(finish="tool_calls"), DONE)
+    assert [each["id"] for each in made["choices"][0]["message"]["tool_calls"]] == ["a"]
+
+
+def test_calls_without_an_index_are_told_apart_by_their_ids() -> None:
+    parts = [{key: value for key, value in call(None, name, "f", name).items() if key != "index"} for name in ("a", "b")]
+    made = gathered(ROLE, *(chunk(tool_calls=[part]) for part in parts), chunk(finish="tool_calls"), DONE)
+    assert [(each["id"], each["function"]["arguments"]) for each in made["choices"][0]["message"]["tool_calls"]] == [("a", "a"), ("b", "b")]
+
+
+def test_what_else_a_call_has_is_kept() -> None:
+    part = {**call(0, "a", "f", "{}"), "extra_content": {"google": {"thought_signature": "s"}}}
+    made = gathered(ROLE, chunk(tool_calls=[part]), chunk(finish="tool_calls"), DONE)
+    assert made["choices"][0]["message"]["tool_calls"][0]["extra_content"] == part["extra_content"]
+
+
+@pytest.mark.parametrize(
+    ("member", "deltas", "whole"),
+    [
+        (
+            "function_call",
+            [{"name": "f", "arguments": ""}, {"arguments": '{"a"'}, {"arguments": ":1}"}],
+            {"name": "f", "arguments": '{"a":1}'},
+        ),
+        (
+            "audio",
+            [{"id": "a", "transcript": "he"}, {"transcript": "llo"}, {"data": "AA"}, {"data": "BB", "expires_at": 7}],
+            {"id": "a", "transcript": "hello", "data": "AABB", "expires_at": 7},
+        ),
+        ("content", [[PART], [PART]], [PART, PART]),
+        ("content", ["a", [{"type": "image"}], "a"], [PART, {"type": "image"}, PART]),
+        ("annotations", [[{"n": 1}], [{"n": 1}], [{"n": 2}]], [{"n": 1}, {"n": 1}, {"n": 2}]),
+        ("refusal", ["no", ", sorry"], "no, sorry"),
+    ],
+)
+def test_what_comes_in_pieces_is_put_together(member: str, deltas: list[Any], whole: Any) -> None:
+    parts = [compact({"choices": [{"index": 0, "delta": {member: delta}, "finish_reason": None}]}) for delta in deltas]
+    made = gathered(ROLE, *parts, STOP, DONE)
+    assert made["choices"][0]["message"][member] == whole
+
+
+@pytest.mark.parametrize(
+    ("lists", "whole"),
+    [([["u"], ["v"]], ["u", "v"]), ([["u"], ["u"]], ["u"]), ([["u"], ["u", "v"], ["u", "v"]], ["u", "v"])],
+)
+def test_lists_beside_the_choices_go_on_unless_they_repeat(lists: list[list[str]], whole: list[str]) -> None:
+    made = gathered(ROLE, *(chunk("a", top={"citations": each}) for each in lists), STOP, DONE)
+    assert made["citations"] == whole
+
+
+def test_numbers_keep_their_digits() -> None:
+    entry = '{"token":"a","logprob":-0.1234567890123456789012}'
+    data = chunk("a", choice={"logprobs": {"content": []}}).replace("[]", f"[{entry}]")
+    made = Chat.gathered(
+        [
+            event(part)
+            for part in (
+                ROLE,
+                data,
+                data,
+                chunk(top={"choices": [], "usage": USAGE, "cost": 0}).replace('"cost":0', '"cost":1.50'),
+                STOP,
+                DONE,
+            )
+        ]
+    )
+    assert isinstance(made, bytes)
+    assert f'"content":[{entry},{entry}]'.encode() in made
+    assert b'"cost":1.50' in made
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        '{"index":0,"delta":{"audio":7}}',
+        '{"index":"0","delta":{"tool_calls":[{"index":{},"function":7}]}}',
+        '{"index":-1,"delta":{"content":{}}}',
+    ],
+)
+def test_odd_choices_are_an_answer_or_a_failure_that_names_the_upstream(odd: str) -> None:
+    made = Chat.gathered([event(data) for data in (ROLE, f'{{"choices":[{odd}]}}', STOP, DONE)])
+    assert isinstance(made, bytes) or made.code == "upstream_bad_event"
+
+
 def test_log_probabilities_are_strung_together() -> None:
     entries = [{"token": text, "logprob": -1.5} for text in ("a", "b", "c")]
     made = gathered(ROLE, *(chunk(e["token"], choice={"logprobs": {"content": [e], "refusal": None}}) for e in entries), STOP, DONE)
@@ -190,13 +279,73 @@ def test_a_stream_that_was_cut_is_a_failure(datas: list[str]) -> None:
 
 
 def test_a_stream_that_lost_an_event_is_a_failure() -> None:
-    assert isinstance(Chat.gathered([event(data) for data in (ROLE, chunk("a"), chunk("b")[:-4], STOP, DONE)]), Failure)
+    made = Chat.gathered([event(data) for data in (ROLE, chunk("a"), chunk("b")[:-4], STOP, DONE)])
+    assert isinstance(made, Failure)
+    assert made.code == "upstream_bad_event"
 
 
 def test_an_error_in_the_stream_is_that_error() -> None:
     made = Chat.gathered([event(ROLE), event('{"error":{"message":"m","type":"overloaded_error"}}')])
     assert isinstance(made, Failure)
     assert (made.message, made.http_status) == ("m", 503)
+
+
+# The same for Messages and Responses
+
+START = '{"type":"message_start","message":{"id":"m","type":"message","content":[],"usage":{"input_tokens":1}}}'
+TOOL = '{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"f","input":{}}}'
+STOPPED = '{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":2}}'
+
+
+def argument(text: str) -> str:
+    return compact({"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": text}})
+
+
+def test_a_calls_input_keeps_its_digits() -> None:
+    made = Messages.gathered(
+        [event(data) for data in (START, TOOL, argument('{"n":1.'), argument("50,"), argument('"m":12345678901234567890.5}'), STOPPED)]
+    )
+    assert isinstance(made, bytes)
+    assert b'"input":{"n":1.50,"m":12345678901234567890.5}' in made
+    assert json.loads(made)["usage"] == {"input_tokens": 1, "output_tokens": 2}
+
+
+def test_an_input_that_was_cut_is_handed_on_as_it_came() -> None:
+    made = Messages.gathered([event(data) for data in (START, TOOL, argument('{"n":'), STOPPED)])
+    assert isinstance(made, bytes)
+    assert json.loads(made)["content"][0]["input"] == {"INVALID_JSON": '{"n":'}
+
+
+@pytest.mark.parametrize(
+    "datas",
+    [
+        (TOOL, argument("{}"), STOPPED, argument("x")),
+        (argument("{}"),),
+        (START, argument("{}")),
+        (START, "{"),
+        (START, '{"type":"content_block_start"}'),
+    ],
+)
+def test_events_of_messages_that_do_not_fit_are_a_failure_that_names_the_upstream(datas: tuple[str, ...]) -> None:
+    made = Messages.gathered([event(data) for data in datas])
+    assert isinstance(made, bytes) or made.code == "upstream_bad_event"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "whole"),
+    [
+        (Messages, '{"type":"message","content":[{"type":"text","text":"a"}],"stop_reason":"end_turn"}'),
+        (Responses, '{"object":"response","status":"completed","output":[]}'),
+    ],
+)
+def test_a_whole_answer_in_an_event_is_that_answer(dialect: type[Messages | Responses], whole: str) -> None:
+    assert dialect.gathered([event(whole)]) == whole.encode()
+
+
+def test_a_completed_event_without_its_response_is_a_failure() -> None:
+    made = Responses.gathered([event('{"type":"response.completed","sequence_number":1}')])
+    assert isinstance(made, Failure)
+    assert made.code == "upstream_bad_event"
 
 
 def test_there_and_back_is_the_same() -> None:

@@ -142,3 +142,20 @@ def test_combining_marks_emoji_flags_and_line_ends_join(before: str, after: str)
 )
 def test_what_begins_anew_does_not_join(before: str, after: str) -> None:
     assert not joins(before, after)
+
+
+@pytest.mark.parametrize("before", ["", "🇩🇪" * 500, "\U0001f1e9", "\U0001f1e9" * 501])
+def test_what_stands_before_the_start_has_no_say_and_so_costs_nothing(before: str) -> None:
+    flags = "🇫🇷" * 400
+    assert cut_at(before + flags, 9.0, len(before)) == len(before) + cut_at(flags, 9.0)
+
+
+@pytest.mark.parametrize("length", [63, 64, 65, 127, 128, 500])
+def test_a_character_longer_than_the_look_ahead_is_not_cut(length: int) -> None:
+    long = "e" + "\u0301" * length
+    assert cut_at(long + "xy", 1.0) == len(long)
+
+
+@pytest.mark.parametrize("flags", [1, 2, 31, 32, 33, 1000, 1001])
+def test_half_a_flag_joins_by_the_whole_run(flags: int) -> None:
+    assert joins("a" + "\U0001f1e9" * flags, "\U0001f1ea") == (flags % 2 == 1)

@@ -17,6 +17,7 @@ from .places import Pairs, Places
 from .promises import Promises
 from .seen import Seen
 
+TURNS_TO_CLOSE = 8  # of the loop: the end is read, the transport closes, its socket does
 _ENVIRON = dict(os.environ)  # as it was, for what has to reach a registry
 
 
@@ -39,16 +40,25 @@ def clean_environment() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def simulator(tmp_path_factory: pytest.TempPathFactory, clean_environment: None) -> Iterator[str]:
+def runner(clean_environment: None) -> Iterator[asyncio.Runner]:
+    """The loop of all asynchronous clients. It outlives the servers: libraries keep connections for good, and here they are found closed."""
+    with asyncio.Runner() as runner:
+        yield runner
+        for _ in range(TURNS_TO_CLOSE):
+            runner.run(asyncio.sleep(0))
+
+
+@pytest.fixture(scope="session")
+def simulator(tmp_path_factory: pytest.TempPathFactory, runner: asyncio.Runner) -> Iterator[str]:
     with processes.simulator(tmp_path_factory.mktemp("simulator") / "log") as url:
         yield url
 
 
 @pytest.fixture(scope="session")
-def places(simulator: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
+def places(simulator: str, runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
     """Where the same request can be sent: straight to the upstream, and through the gateway."""
     log = tmp_path_factory.mktemp("gateway") / "log"
-    with asyncio.Runner() as runner, processes.gateway(simulator, log) as url:
+    with processes.gateway(simulator, log) as url:
         yield Places(simulator, url, runner.run)
     lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     assert [line for line in lines if line["level"] in ("warning", "error")] == []

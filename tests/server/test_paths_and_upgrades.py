@@ -9,7 +9,16 @@ from gateway.upstream.targets import api_path
 
 @pytest.mark.parametrize(
     "path",
-    [b"/v1/../admin", b"/chat/../../admin", b"/v1/%2e%2e/x", b"/v1/files/.%2E/x", b"/v1/..", b"/v1/./models", b"/v1/a%2f..%2fb", b"/v1\\..\\x"],
+    [
+        b"/v1/../admin",
+        b"/chat/../../admin",
+        b"/v1/%2e%2e/x",
+        b"/v1/files/.%2E/x",
+        b"/v1/..",
+        b"/v1/./models",
+        b"/v1/a%2f..%2fb",
+        b"/v1\\..\\x",
+    ],
 )
 def test_no_path_leaves_the_root_of_the_api(path: bytes) -> None:
     assert api_path(path) is None

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 
 import pytest
+from support import sse as strict
+from support.chunks import DONE, ROLE, STOP, USAGE, chunk, collect, words
+from support.plays import sse
+from support.virtual import FRAME_S, Relay, at_once, body, spread, stream
 
 from gateway.dialects import Chat, Plain
 from gateway.errors import Failure
 from gateway.piece import Kind
 from gateway.settings import Pacing
 from gateway.stream import Phase
-from support import sse as strict
-from support.chunks import DONE, ROLE, STOP, USAGE, chunk, collect, words
-from support.plays import sse
-from support.virtual import FRAME_S, Relay, at_once, body, spread, stream
 
 USAGE_CHUNK = chunk(top={"choices": [], "usage": USAGE})
 RESET = Failure("upstream_reset", "It broke.")
@@ -366,7 +366,7 @@ def test_telling_does_nothing_where_there_is_nothing_to_tell() -> None:
 def test_events_of_an_unknown_protocol_end_properly_with_their_body() -> None:
     relay = Relay(stream(Plain(), raw=True))
     relay.play([(0.0, b"event: x\ndata: 1\n\n"), (5.0, b'data: [DONE]\n\ndata: {"n":2}')], end=True)
-    assert body(relay.sent) == b"event: x\ndata: 1\n\ndata: [DONE]\n\ndata: {\"n\":2}\n\n"
+    assert body(relay.sent) == b'event: x\ndata: 1\n\ndata: [DONE]\n\ndata: {"n":2}\n\n'
     assert relay.stream.reason == "whole"
 
 

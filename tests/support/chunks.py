@@ -122,7 +122,8 @@ def _add(got: Collected, choice: Any) -> None:
     for name in ("reasoning_content", "reasoning", "content", "refusal", "text"):
         value = delta.get(name)
         if isinstance(value, str) and value:
-            into.texts[name] = whole_pairs(into.texts.get(name, "") + value)
+            before = into.texts.get(name, "")
+            into.texts[name] = whole_pairs(before + value) if "\ud800" <= before[-1:] <= "\udbff" else before + value
             happened(name)
         elif isinstance(value, list):
             into.parts += value

@@ -143,7 +143,7 @@ class _Link(asyncio.Protocol):
         self.upstream.open_connections += 1
         self.upstream._links.add(self)
         if not self.upstream.reading.is_set():
-            self._transport.pause_reading()
+            asyncio.get_running_loop().call_soon(self._transport.pause_reading)  # uvloop begins to read after this call
             self.task = asyncio.get_running_loop().create_task(self._read_later())
         self.upstream.changed()
 
@@ -204,13 +204,13 @@ class _Link(asyncio.Protocol):
         self._transport.abort()
 
     async def _play(self, play: Play, attempt: Attempt) -> None:
+        if play.header_delay_s is None:
+            await asyncio.Event().wait()
+        await asyncio.sleep(play.header_delay_s or 0.0)
         if play.before_status:
             attempt.finished = True
             self._transport.close()
             return
-        if play.header_delay_s is None:
-            await asyncio.Event().wait()
-        await asyncio.sleep(play.header_delay_s or 0.0)
         fields, framing = list(play.fields), play.framing
         names = {name.lower() for name, _ in fields}
         if b"content-length" in names:
@@ -230,6 +230,7 @@ class _Link(asyncio.Protocol):
             if write.after_s:
                 await asyncio.sleep(write.after_s)
             attempt.wrote_at.append(asyncio.get_running_loop().time())
+            self.upstream.changed()
             if write.data and attempt.method != "HEAD":
                 self._transport.write(b"%x\r\n%b\r\n" % (len(write.data), write.data) if framing == "chunked" else write.data)
         await self._flowing.wait()

@@ -1,0 +1,135 @@
+"""A client that reads slowly: memory stays bounded, the upstream waits, and everything arrives all the same."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from support import plays
+from support.chunks import DONE, ROLE, STOP, chunk, words
+from support.client import Answer, Client, ask, chat_body
+from support.gateway import Running, serving, settings_for
+from support.plays import Play, Write, sse
+from support.upstream import SAFETY_S, ScriptedUpstream
+
+pytestmark = pytest.mark.anyio
+
+FIELDS = [("content-type", "application/json")]
+STREAM_BYTES = 256 * 1024
+TEXT = "0123456789abcdef " * 960  # 16 kB
+EVENTS = 1500  # 24 MB: more than all socket buffers between the two hold, so that something has to wait
+SMALL = 4096  # of the client's receive buffer
+
+
+def long_answer() -> Play:
+    body = tuple(Write(sse([chunk(TEXT)] * 10)) for _ in range(EVENTS // 10))
+    return Play((Write(sse([ROLE])), *body, Write(sse([STOP, DONE]))))
+
+
+def content(answer: Answer) -> str:
+    datas = [event.data for event in answer.events]
+    assert datas[-1] == DONE
+    return "".join(json.loads(data)["choices"][0]["delta"].get("content", "") for data in datas[:-1])
+
+
+def held(gateway: Running) -> int:
+    return max((exchange.stream.held_bytes for exchange in gateway.gateway.exchanges), default=0)
+
+
+@pytest.mark.parametrize("mode", ["raw", "smooth"])
+async def test_the_upstream_waits_for_a_client_that_does_not_read_and_then_all_of_it_arrives(mode: str) -> None:
+    settings = {"limits": {"stream_bytes": STREAM_BYTES}, "pacing": {"mode": mode, "end": 0.1, "max_lag": _no_lag()}}
+    async with ScriptedUpstream(long_answer()) as upstream, serving(settings_for(upstream.url, **settings)) as gateway:
+        async with await Client.to(gateway.port, SMALL) as client:
+            client.ask(body=chat_body(), headers=FIELDS)
+            await client.until(lambda answer: answer.frames)
+            client.stop_reading()
+            most_held = 0
+            async with asyncio.timeout(SAFETY_S):
+                while not upstream.blocked:
+                    most_held = max(most_held, held(gateway))
+                    await asyncio.sleep(0.001)
+            for _ in range(50):  # it stays so
+                most_held = max(most_held, held(gateway))
+                await asyncio.sleep(0.001)
+            assert upstream.blocked
+            assert not upstream.attempts[0].finished
+            assert most_held <= STREAM_BYTES + 2**18  # the bound, and one read of the socket
+            client.read_on()
+            answer = await client.ended()
+        assert answer.whole
+        assert content(answer) == TEXT * EVENTS
+
+
+def _no_lag() -> object:
+    from gateway.settings import MaxLag
+
+    return MaxLag(0.05, 0.05, 0.05)  # so that a smooth stream of 40 MB ends within a test's patience
+
+
+async def test_an_unread_answer_that_is_no_stream_makes_the_upstream_wait_too() -> None:
+    size = 40 * 2**20
+    play = Play(tuple(Write(bytes(2**18)) for _ in range(size // 2**18)), fields=((b"content-type", b"audio/mpeg"),), framing="length")
+    async with (
+        ScriptedUpstream(play) as upstream,
+        serving(settings_for(upstream.url)) as gateway,
+        await Client.to(gateway.port, SMALL) as client,
+    ):
+        client.ask("GET", "/v1/files/f/content")
+        await client.until(lambda answer: answer.frames)
+        client.stop_reading()
+        await upstream.until(lambda: upstream.blocked)
+        assert not upstream.attempts[0].finished
+        client.read_on()
+        answer = await client.ended()
+        assert (len(answer.body), answer.whole) == (size, True)
+
+
+async def test_no_heartbeat_is_queued_behind_a_write_that_waits() -> None:
+    """The sockets are full; the client reads on after many heartbeats' time and finds the text, and no heap of heartbeats."""
+    settings = {"limits": {"stream_bytes": STREAM_BYTES}, "pacing": {"mode": "raw"}, "heartbeat": {"every": 0.05}}
+    play = Play((*long_answer().writes[:-1], Write(sse([STOP, DONE]))))
+    async with ScriptedUpstream(play) as upstream, serving(settings_for(upstream.url, **settings)) as gateway:
+        async with await Client.to(gateway.port, SMALL) as client:
+            client.ask(body=chat_body(), headers=FIELDS)
+            await client.until(lambda answer: answer.frames)
+            client.stop_reading()
+            await upstream.until(lambda: upstream.blocked)
+            await asyncio.sleep(0.6)
+            client.read_on()
+            answer = await client.ended()
+        assert not answer.comments
+        assert answer.whole
+        assert content(answer) == TEXT * EVENTS
+
+
+async def test_a_client_that_takes_nothing_for_too_long_is_given_up() -> None:
+    settings = {
+        "limits": {"stream_bytes": STREAM_BYTES},
+        "pacing": {"mode": "raw"},
+        "clocks": {"client_stall": 0.3},
+        "heartbeat": {"every": 0.1},
+    }
+    async with ScriptedUpstream(long_answer()) as upstream, serving(settings_for(upstream.url, **settings)) as gateway:
+        async with await Client.to(gateway.port, SMALL) as client:
+            client.ask(body=chat_body(), headers=FIELDS)
+            await client.until(lambda answer: answer.frames)
+            client.stop_reading()
+            await upstream.left(await upstream.asked())
+            assert not gateway.gateway.exchanges
+
+
+async def test_other_clients_do_not_notice_one_that_is_slow() -> None:
+    settings = {"limits": {"stream_bytes": STREAM_BYTES}, "pacing": {"mode": "raw"}}
+    async with (
+        ScriptedUpstream(long_answer(), plays.events(*words("quick"))) as upstream,
+        serving(settings_for(upstream.url, **settings)) as gateway,
+        await Client.to(gateway.port, SMALL) as slow,
+    ):
+        slow.ask(body=chat_body(), headers=FIELDS)
+        await slow.until(lambda answer: answer.frames)
+        slow.stop_reading()
+        await upstream.until(lambda: upstream.blocked)
+        quick = await ask(gateway.port, body=chat_body(), headers=FIELDS)
+        assert [event.data for event in quick.events] == words("quick")
