@@ -14,6 +14,7 @@ from msgspec import UNSET
 from gateway.dialects.base import CUT_FROM_TOKENS, FAULTS, Dialect
 from gateway.dialects.cutting import cuttable
 from gateway.dialects.pairs import Pairs
+from gateway.dialects.reported import reported
 from gateway.dialects.text import joins, weigh
 from gateway.dialects.withholding import Withholding
 from gateway.piece import Kind, Piece
@@ -99,6 +100,10 @@ class TypedDialect(Dialect):
         kind = named if isinstance(named, str) else (event.name or b"").decode("utf-8", "replace")
         if "type" not in top and "error" in top:
             kind = "error"
+        elif "type" not in top:
+            self.failure = reported(top)
+            if self.failure is not None:
+                return []
         out: list[Piece] = []
         found = self.text_of(kind, top)
         if found is not None:

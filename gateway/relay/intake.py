@@ -49,11 +49,19 @@ class Intake:
         if self._gathered is None:
             return data
         self._gathered += data
+        if self._status < 300 and self._says_events(self._gathered):
+            data, self._gathered = bytes(self._gathered), None  # a stream under another name
+            return data
         if len(self._gathered) > self._limit_bytes:
             if self._status >= 300:
                 return refused(self._status, b"")
             return Failure("upstream_event_too_large", "The upstream's answer is larger than limits.event_bytes; raise it.")
         return b""
+
+    @staticmethod
+    def _says_events(begun: bytearray) -> bool:
+        """Whether a body begins as only an event stream does: no JSON, HTML or plain sentence opens with a field's name."""
+        return bytes(begun[:64]).lstrip(b"\xef\xbb\xbf\r\n").startswith((b"data:", b"event:", b": "))
 
     def finish(self) -> bytes | Failure:
         if self._gathered is None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import httpx
+import httpx2
 import pytest
 
 from . import processes
@@ -17,7 +20,6 @@ from .places import Pairs, Places
 from .promises import Promises
 from .seen import Seen
 
-TURNS_TO_CLOSE = 8  # of the loop: the end is read, the transport closes, its socket does
 _ENVIRON = dict(os.environ)  # as it was, for what has to reach a registry
 
 
@@ -41,11 +43,14 @@ def clean_environment() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def runner(clean_environment: None) -> Iterator[asyncio.Runner]:
-    """The loop of all asynchronous clients. It outlives the servers: libraries keep connections for good, and here they are found closed."""
+    """The loop of all asynchronous clients. Some libraries keep HTTP clients for good, out of reach: they are looked for and closed."""
     with asyncio.Runner() as runner:
         yield runner
-        for _ in range(TURNS_TO_CLOSE):
-            runner.run(asyncio.sleep(0))
+        for kept in gc.get_objects():
+            if issubclass(type(kept), httpx2.AsyncClient | httpx.AsyncClient):
+                runner.run(kept.aclose())
+            elif issubclass(type(kept), httpx2.Client | httpx.Client):
+                kept.close()
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json as jsonlib
 
@@ -144,18 +145,12 @@ async def test_an_upload_waits_while_the_upstream_does_not_read() -> None:
             while written < size and client.unsent_bytes < 2**20:  # until the sockets between are full
                 client.write(piece)
                 written += len(piece)
-                await plays_on()
+                await asyncio.sleep(0.002)
             assert written < size, "the whole upload was taken in although nobody reads it"
             upstream.reading.set()
             client.write(bytes(size - written))
             assert (await client.ended()).status == 200
             assert len(upstream.attempts[0].body) == size
-
-
-async def plays_on() -> None:
-    import asyncio
-
-    await asyncio.sleep(0.002)
 
 
 async def test_expect_100_is_answered_here_and_not_passed_on() -> None:

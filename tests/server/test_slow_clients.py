@@ -13,12 +13,15 @@ from support.gateway import Running, serving, settings_for
 from support.plays import Play, Write, sse
 from support.upstream import SAFETY_S, ScriptedUpstream
 
+from gateway.settings import MaxLag
+
 pytestmark = pytest.mark.anyio
 
 FIELDS = [("content-type", "application/json")]
 STREAM_BYTES = 256 * 1024
 TEXT = "0123456789abcdef " * 960  # 16 kB
 EVENTS = 1500  # 24 MB: more than all socket buffers between the two hold, so that something has to wait
+NO_LAG = MaxLag(0.05, 0.05, 0.05)  # so that a smooth stream of 24 MB ends within a test's patience
 SMALL = 4096  # of the client's receive buffer
 
 
@@ -39,7 +42,7 @@ def held(gateway: Running) -> int:
 
 @pytest.mark.parametrize("mode", ["raw", "smooth"])
 async def test_the_upstream_waits_for_a_client_that_does_not_read_and_then_all_of_it_arrives(mode: str) -> None:
-    settings = {"limits": {"stream_bytes": STREAM_BYTES}, "pacing": {"mode": mode, "end": 0.1, "max_lag": _no_lag()}}
+    settings = {"limits": {"stream_bytes": STREAM_BYTES}, "pacing": {"mode": mode, "end": 0.1, "max_lag": NO_LAG}}
     async with ScriptedUpstream(long_answer()) as upstream, serving(settings_for(upstream.url, **settings)) as gateway:
         async with await Client.to(gateway.port, SMALL) as client:
             client.ask(body=chat_body(), headers=FIELDS)
@@ -62,12 +65,6 @@ async def test_the_upstream_waits_for_a_client_that_does_not_read_and_then_all_o
         assert content(answer) == TEXT * EVENTS
 
 
-def _no_lag() -> object:
-    from gateway.settings import MaxLag
-
-    return MaxLag(0.05, 0.05, 0.05)  # so that a smooth stream of 40 MB ends within a test's patience
-
-
 async def test_an_unread_answer_that_is_no_stream_makes_the_upstream_wait_too() -> None:
     size = 40 * 2**20
     play = Play(tuple(Write(bytes(2**18)) for _ in range(size // 2**18)), fields=((b"content-type", b"audio/mpeg"),), framing="length")
@@ -88,18 +85,22 @@ async def test_an_unread_answer_that_is_no_stream_makes_the_upstream_wait_too() 
 
 async def test_no_heartbeat_is_queued_behind_a_write_that_waits() -> None:
     """The sockets are full; the client reads on after many heartbeats' time and finds the text, and no heap of heartbeats."""
-    settings = {"limits": {"stream_bytes": STREAM_BYTES}, "pacing": {"mode": "raw"}, "heartbeat": {"every": 0.05}}
+    settings = {"limits": {"stream_bytes": STREAM_BYTES}, "pacing": {"mode": "raw"}, "heartbeat": {"every": 0.2}}
     play = Play((*long_answer().writes[:-1], Write(sse([STOP, DONE]))))
     async with ScriptedUpstream(play) as upstream, serving(settings_for(upstream.url, **settings)) as gateway:
         async with await Client.to(gateway.port, SMALL) as client:
             client.ask(body=chat_body(), headers=FIELDS)
             await client.until(lambda answer: answer.frames)
             client.stop_reading()
+            seen_bytes = len(client.answer.body)
             await upstream.until(lambda: upstream.blocked)
-            await asyncio.sleep(0.6)
+            await asyncio.sleep(1.2)
             client.read_on()
             answer = await client.ended()
-        assert not answer.comments
+        later = [comment for comment in answer.comments if comment.end > seen_bytes]
+        assert (
+            len(later) <= 1
+        )  # one, where the machine itself stood still while the sockets were filling; six were due while they were full
         assert answer.whole
         assert content(answer) == TEXT * EVENTS
 

@@ -98,7 +98,11 @@ class Client(asyncio.Protocol):
         if receive_bytes is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
         sock.setblocking(False)
-        await loop.sock_connect(sock, ("127.0.0.1", port))
+        try:
+            await loop.sock_connect(sock, ("127.0.0.1", port))
+        except OSError:
+            sock.close()
+            raise
         _, client = await loop.create_connection(cls, sock=sock)
         return client
 
