@@ -6,6 +6,7 @@ import json as jsonlib
 from typing import Any
 
 import pytest
+
 from support import plays
 from support.chunks import DONE, ROLE, STOP, chunk, compact, words
 from support.client import Client, ask, chat_body

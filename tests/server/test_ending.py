@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from support import plays
 from support.chunks import DONE, ROLE, STOP, chunk, words
 from support.client import Client, ask, chat_body

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+
 from support import plays
 from support.chunks import ROLE, chunk, collect, words
 from support.client import Client, ask, chat_body, head

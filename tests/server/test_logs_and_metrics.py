@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+
+from gateway.wire.jsontext import dump
 from support import plays
 from support.chunks import ROLE, STOP, USAGE, chunk, words
 from support.client import Client, ask, chat_body, stream
@@ -15,8 +17,6 @@ from support.gateway import Running, serving, settings_for
 from support.plays import Play, Write, sse
 from support.process import Process, running
 from support.upstream import ScriptedUpstream, nobody
-
-from gateway.wire.jsontext import dump
 
 pytestmark = pytest.mark.anyio
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+
+from gateway import __version__
 from support import plays
 from support.chunks import words
 from support.client import ask, stream
 from support.gateway import serving, settings_for
 from support.plays import Play
 from support.upstream import ScriptedUpstream, nobody
-
-from gateway import __version__
 
 pytestmark = pytest.mark.anyio
 

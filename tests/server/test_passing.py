@@ -7,6 +7,7 @@ import gzip
 import json as jsonlib
 
 import pytest
+
 from support import plays
 from support.chunks import words
 from support.client import Client, ask, chat_body, head

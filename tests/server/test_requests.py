@@ -7,6 +7,7 @@ import zlib
 
 import pytest
 import zstandard
+
 from support import plays
 from support.chunks import collect, words
 from support.client import Client, ask, chat_body, stream

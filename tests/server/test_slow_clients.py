@@ -6,14 +6,14 @@ import asyncio
 import json
 
 import pytest
+
+from gateway.settings import MaxLag
 from support import plays
 from support.chunks import DONE, ROLE, STOP, chunk, words
 from support.client import Answer, Client, ask, chat_body
 from support.gateway import Running, serving, settings_for
 from support.plays import Play, Write, sse
 from support.upstream import SAFETY_S, ScriptedUpstream
-
-from gateway.settings import MaxLag
 
 pytestmark = pytest.mark.anyio
 

@@ -7,6 +7,7 @@ import json as jsonlib
 from dataclasses import replace
 
 import pytest
+
 from support import plays
 from support.chunks import DONE, ROLE, STOP, chunk, collect, words
 from support.client import Answer, Client, ask, chat_body, stream

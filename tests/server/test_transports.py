@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 import respx
+
+from gateway.server.app import application
+from gateway.server.gateway import Gateway
 from support.chunks import collect, words
 from support.client import chat_body
 from support.gateway import settings_for
 from support.plays import sse
-
-from gateway.server.app import application
-from gateway.server.gateway import Gateway
 
 pytestmark = pytest.mark.anyio
 
