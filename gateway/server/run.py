@@ -19,7 +19,7 @@ from gateway.settings import Settings
 
 LOG: Final = logging.getLogger("decluster")
 # A burst makes thousands of objects that live for a second and hold no cycles: to look for garbage at each 700 costs a fifth of decoding.
-GC_THRESHOLD: Final = (50_000, 20, 50)
+GC_THRESHOLD: Final = (20_000, 10, 10)
 LAST_WORDS_S: Final = 5.0  # after the grace, for the error events of the streams that outlast it
 
 
