@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import trustme
+
+from cases.reading import SETTINGS, Case, body_of
 from support.client import Answer, Client, ask, head
 from support.gateway import Running, serving, settings_for
 from support.plays import json
 from support.upstream import Attempt, ScriptedUpstream
-
-from cases.reading import SETTINGS, Case, body_of
 
 PAUSE_S = 0.05  # of a client that reuses its connection: the case's own 10 s are the server's to wait, and a setting's (checked there)
 

@@ -23,7 +23,8 @@ DATA = Path(__file__).parent / "data"
 # Neutral name -> what it is here: changes to settings_for's arguments.
 SETTINGS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "heartbeat_ms": lambda value: {"heartbeat": {"every": value / 1e3}},
-    "upstream_idle_ms": lambda value: {"clocks": {"silence": value / 1e3}},
+    # Twice what the case says, which is still less than its stream lasts: a busy machine must not look like a silent upstream.
+    "upstream_idle_ms": lambda value: {"clocks": {"silence": 2 * value / 1e3}},
     "ttfb_ms": lambda value: {"clocks": {"headers": value / 1e3}},
     "commit_early": lambda value: {},  # always: a heartbeat begins the response
     "upstream_base_url_suffix": lambda value: {},  # the player's: it makes the upstream's address

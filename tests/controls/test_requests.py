@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import zstandard
+
+from gateway.settings import Reasoning, Settings
 from support import plays, sse
 from support.chunks import DONE, ROLE, STOP, Collected, chunk, collect
 from support.client import Answer, Client, ask, chat_body, stream
 from support.gateway import serving, settings_for
 from support.upstream import Attempt, ScriptedUpstream
-
-from gateway.settings import Reasoning, Settings
 
 pytestmark = pytest.mark.anyio
 

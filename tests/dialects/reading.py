@@ -6,12 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from support import sse
-from support.chunks import DONE, Collected, collect
-
 from gateway.dialects import Chat, Dialect
 from gateway.piece import Kind, Piece
 from gateway.wire.sse import Event
+from support import sse
+from support.chunks import DONE, Collected, collect
 
 
 def event(data: str | bytes, name: bytes | None = None) -> Event:

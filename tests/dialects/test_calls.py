@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from support.chunks import DONE, ROLE, call, chunk, compact
 
 from dialects.reading import event, meaning, objects, pieces, said
 from gateway.dialects import Chat
 from gateway.piece import Kind
+from support.chunks import DONE, ROLE, call, chunk, compact
 
 
 def calls(*deltas: Any) -> list[str]:

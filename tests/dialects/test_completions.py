@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from support.chunks import DONE, USAGE, compact
 
 from dialects.reading import event, in_pieces, meaning, objects, pieces, said
 from gateway.dialects import Completions
 from gateway.piece import Kind
+from support.chunks import DONE, USAGE, compact
 
 ENVELOPE = {"id": "cmpl-1", "object": "text_completion", "created": 1, "model": "m"}
 

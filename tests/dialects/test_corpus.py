@@ -10,13 +10,13 @@ import random
 from pathlib import Path
 
 import pytest
+
+from gateway.dialects import Chat, Completions, Dialect
+from gateway.stream import Phase
 from support import extras, sse
 from support.chunks import DONE, collect
 from support.cuts import chopped, cut
 from support.virtual import Relay, body, stream
-
-from gateway.dialects import Chat, Completions, Dialect
-from gateway.stream import Phase
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 DIALECTS: dict[str, type[Dialect]] = {"chat": Chat, "completions": Completions}
@@ -154,3 +154,63 @@ def test_a_stream_cut_before_its_proof_is_not_whole(folder: str, name: str) -> N
 
 def test_every_reason_why_bytes_change_names_a_file() -> None:
     assert set(MENDED) <= {name for _, name in FILES}
+
+
+# Damage on the way
+
+_INSERTED = [
+    b"null",
+    b"{}",
+    b"[]",
+    b'""',
+    b'"',
+    b"{",
+    b"]",
+    b",",
+    b"\\",
+    b"\n",
+    b"\r\n\r\n",
+    b"data: ",
+    b"NaN",
+    b"\\ud83d",
+    b"-1",
+    b"\xff",
+    b"[DONE]",
+]
+
+
+def damaged(data: bytes, rng: random.Random) -> bytes:
+    """Bytes changed, lost, doubled or put in; events swapped."""
+    for _ in range(rng.choice([1, 1, 2, 5])):
+        at = rng.randrange(len(data))
+        length = rng.choice([1, 3, 20, 200])
+        match rng.randrange(5):
+            case 0:
+                data = data[:at] + bytes([rng.randrange(256)]) + data[at + 1 :]
+            case 1:
+                data = data[:at] + rng.choice(_INSERTED) + data[at:]
+            case 2:
+                data = data[:at] + data[at + length :]
+            case 3:
+                data = data[:at] + data[max(0, at - length) :]
+            case _:
+                events = data.split(b"\n\n")
+                rng.shuffle(events)
+                data = b"\n\n".join(events)
+    return data
+
+
+@EACH
+@BOTH
+def test_damage_never_stops_the_machine_and_never_gets_past_the_framing(folder: str, name: str, raw: bool) -> None:
+    rng = random.Random(f"{name} {raw}")
+    for _ in range(12):
+        data = damaged(of(folder, name), rng)
+        relay = Relay(stream(DIALECTS[folder](CHOICES.get(name, 1)), raw=raw))  # type: ignore[call-arg]
+        sent = relay.play([(0.02 * at, piece) for at, piece in enumerate(chopped(data, 700))], end=True)
+        assert relay.over
+        out = [line for line in body(sent).split(b"\n") if line]
+        assert all(line.startswith((b"data: ", b"event: ")) for line in out)
+        whole = relay.stream.failure is None
+        assert [line for line in out if line == b"data: [DONE]"] == [b"data: [DONE]"] * whole
+        _ends(sent)

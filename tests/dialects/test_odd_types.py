@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.chunks import ROLE, call, chunk, compact
 
 from dialects.reading import event, in_pieces, said
 from gateway.dialects import Chat, Completions, Dialect, Messages, Responses
 from gateway.dialects.base import DONE
+from support.chunks import ROLE, call, chunk, compact
 
 _ANY = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 2**70) | st.floats() | st.text(max_size=4) | st.sampled_from(["0", "1", "\ud83d", "type"]),

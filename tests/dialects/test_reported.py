@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from support.chunks import ROLE, USAGE, chunk, compact
 
 from dialects.reading import event
 from gateway.dialects import Chat, Messages, Responses
@@ -14,6 +13,7 @@ from gateway.dialects.base import Dialect
 from gateway.dialects.reported import REFUSAL_BYTES, refused, reported, reported_in
 from gateway.errors import Failure
 from gateway.wire import jsontext
+from support.chunks import ROLE, USAGE, chunk, compact
 
 SHAPES: list[tuple[str, str, int]] = [
     ('{"error":{"message":"slow","code":429}}', "slow", 429),

@@ -10,12 +10,12 @@ import pytest
 import regex
 from hypothesis import given
 from hypothesis import strategies as st
-from support import extras
-from support.chunks import ENVELOPE, ROLE, USAGE, call, chunk, collect, compact, whole_pairs
 
 from dialects.reading import event, in_pieces, objects, pieces, said
 from gateway.dialects import Chat, Completions, Dialect
 from gateway.piece import Kind, Piece
+from support import extras
+from support.chunks import ENVELOPE, ROLE, USAGE, call, chunk, collect, compact, whole_pairs
 
 FAMILY = "👨‍👩‍👧‍👦"
 _BITS = st.sampled_from(

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.chunks import ROLE, STOP, call, chunk, whole_pairs
 
 from dialects.reading import event, in_pieces, meaning, objects, pieces
 from gateway.dialects import Chat, Dialect, Messages, Responses
 from gateway.piece import Piece
+from support.chunks import ROLE, STOP, call, chunk, whole_pairs
 
 _TOKEN = st.sampled_from(["alpha", " beta", "!", " ", "漢", "", "\n", " longer token"])
 _TOKENS = st.lists(_TOKEN, min_size=1, max_size=40).filter(lambda tokens: any(tokens))

@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from support.chunks import compact
 
 from gateway.dialects import Messages, Responses
 from gateway.dialects.base import Dialect
 from gateway.errors import Failure
 from gateway.wire.sse import Decoder, Event
+from support.chunks import compact
 
 MESSAGE: dict[str, Any] = {
     "id": "msg_1",

@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from support.chunks import ROLE, STOP
-
 from gateway.dialects.base import Dialect
 from gateway.dialects.chat import Chat
 from gateway.dialects.reforms import Wish
 from gateway.piece import Kind, Piece
 from gateway.wire.sse import Event
+from support.chunks import ROLE, STOP
 
 
 @dataclass

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.chunks import USAGE, call, chunk
 
 from gateway.dialects.chat import Chat
 from gateway.dialects.completions import Completions
@@ -17,6 +16,7 @@ from gateway.errors import Failure
 from gateway.piece import Kind
 from gateway.wire.sse import Event
 from reasoning.playing import Played, ending, play
+from support.chunks import USAGE, call, chunk
 
 PLAN, MORE, ANSWER = "I plan\n", "some more", "The answer"
 

@@ -29,7 +29,8 @@ RAISED = (anthropic.APIError, httpx2.TransportError)  # this SDK lets its HTTP c
 def described(error: Exception) -> Json:
     out: Json = {"kind": type(error).__name__}
     if isinstance(error, anthropic.APIError):
-        out["body"] = {**error.body, "request_id": None} if isinstance(error.body, dict) else error.body
+        out["body"] = body = {**error.body, "request_id": None} if isinstance(error.body, dict) else {}
+        out["code"] = body.get("error", {}).get("code")
     if isinstance(error, anthropic.APIStatusError):
         out |= {"status": error.status_code, "retry-after": error.response.headers.get("retry-after")}
     return out
@@ -72,7 +73,10 @@ def stream_helped(url: str, params: Params, headers: Headers, **more: Any) -> Ou
 class MessagesPromises(Promises):
     cases = MESSAGES
     asked = staticmethod(messages)
-    cut_short: ClassVar = {"dies-half-way": {}, "no-finish": {}}
+    cut_short: ClassVar = {
+        "dies-half-way": {"kind": "APIStatusError", "code": "upstream_reset"},
+        "no-finish": {"kind": "APIStatusError", "code": "upstream_incomplete"},
+    }
 
 
 class TestSync(MessagesPromises):

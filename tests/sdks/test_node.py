@@ -74,13 +74,17 @@ class TestMessages(NodePromises):
     asked = staticmethod(messages)
     script = "anthropic.mjs"
     operation = "messages"
-    cut_short: ClassVar = {"dies-half-way": {"kind": "APIError"}, "no-finish": {"kind": "APIError"}}
+    cut_short: ClassVar = {
+        "dies-half-way": {"kind": "APIError", "code": "upstream_reset"},
+        "no-finish": {"kind": "APIError", "code": "upstream_incomplete"},
+    }
 
     @staticmethod
     def added_up(events: Iterable[Json], error: Json | None) -> Outcome:
-        """Without the request's id, which stands in the error's body and in its message."""
+        """Without the request's id, which stands in the error's body and in its message; with the code, which stands in the body."""
         if error is not None and isinstance(error["body"], dict):
-            error = {**error, "body": {**error["body"], "request_id": None}, "message": None}
+            body = {**error["body"], "request_id": None}
+            error = {**error, "body": body, "message": None, "code": body["error"].get("code")}
         return typed_outcome(events, error)
 
 

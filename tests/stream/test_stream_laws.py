@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from hypothesis import given
 from hypothesis import strategies as st
+
+from gateway.dialects import Chat
+from gateway.errors import Failure
+from gateway.stream import Phase
 from support import sse as strict
 from support.chunks import DONE, ROLE, STOP, USAGE, call, chunk, collect
 from support.cuts import cut
 from support.plays import sse
 from support.virtual import Arrival, Relay, body, stream
-
-from gateway.dialects import Chat
-from gateway.errors import Failure
-from gateway.stream import Phase
 
 _TEXT = st.sampled_from(["a", "word ", "some more words here ", "漢字", "👨‍👩‍👧", "x" * 300, "words " * 60, "\n"])
 _EVENTS = st.one_of(

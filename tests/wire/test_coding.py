@@ -11,9 +11,9 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
-from support.cuts import chopped, cut, cuts
 
 from gateway.wire.coding import KNOWN, CodingError, Decompressor, codings
+from support.cuts import chopped, cut, cuts
 
 LIMIT = 2**20
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support import sse as strict
-from support.cuts import cut, cuts
 
 from gateway.wire import sse
 from gateway.wire.sse import COMMENT_HEARTBEAT, Decoder, Event, render
+from support import sse as strict
+from support.cuts import cut, cuts
 
 LIMIT = 2**20
 Triple = tuple[bytes | None, bytes, bytes]
