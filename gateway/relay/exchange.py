@@ -24,7 +24,7 @@ from gateway.relay.failures import in_the_answer
 from gateway.relay.intake import Intake, unreadable
 from gateway.relay.outlet import Outlet
 from gateway.relay.tap import Tap
-from gateway.settings import Clocks, Limits
+from gateway.settings import Settings
 from gateway.stream import Phase, Stream
 from gateway.wire import headers
 from gateway.wire.coding import CodingError
@@ -36,16 +36,7 @@ class Exchange:
     """Drive it with `run`; read `stream`, `status` and `client_gone` afterwards."""
 
     def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        ticker: Ticker,
-        stream: Stream,
-        send: Send,
-        clocks: Clocks,
-        limits: Limits,
-        *,
-        request_id: bytes,
-        drops_oldest: bool = False,
+        self, loop: asyncio.AbstractEventLoop, ticker: Ticker, stream: Stream, send: Send, settings: Settings, request_id: bytes
     ) -> None:
         self.stream = stream
         self._passed_status = 0
@@ -54,9 +45,9 @@ class Exchange:
         self._ticker = ticker
         self._outlet = Outlet(loop, send, request_id, self._drained, self.leave)
         self._tap = Tap(loop)
-        self._clocks = clocks
-        self._limits = limits
-        self._drops_oldest = drops_oldest
+        self._clocks = settings.clocks
+        self._limits = settings.limits
+        self._drops_oldest = settings.overflow == "drop_oldest"
         self._intake: Intake | None = None
         self._slot: int | None = None
         self._alarm = Alarm(loop, lambda: self._guard(self._timed))

@@ -42,16 +42,7 @@ def exchange_for(call: Call) -> Exchange:
         splits=controls.frame_tokens is not None,
         timing=Timing(call.began) if controls.timing else None,
     )
-    return Exchange(
-        gateway.loop,
-        gateway.ticker,
-        stream,
-        call.send,
-        settings.clocks,
-        settings.limits,
-        request_id=call.request_id,
-        drops_oldest=settings.overflow == "drop_oldest",
-    )
+    return Exchange(gateway.loop, gateway.ticker, stream, call.send, settings, call.request_id)
 
 
 def note(call: Call, exchange: Exchange) -> None:
