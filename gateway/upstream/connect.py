@@ -20,7 +20,8 @@ import httpx
 
 from .failures import connect_failed, connect_timed_out, resolve_failed, tls_failed
 from .http1 import Connection
-from .secure import SecureConnection
+from .http2 import SharedConnection
+from .secure import Secure
 
 ATTEMPT_DELAY_S: Final = 0.25  # RFC 8305, section 5
 # A stream may be silent for minutes; a peer that has vanished is noticed after 60 + 4 x 15 s, and a NAT keeps the mapping.
@@ -29,18 +30,19 @@ KEEPALIVE_INTERVAL_S: Final = 15
 KEEPALIVE_PROBES: Final = 4
 
 Address = tuple[int, tuple[object, ...]]  # family, sockaddr
+Protocol = Connection | SharedConnection | Secure  # what the socket is given to
 Resolve = Callable[[str, int], Awaitable[list[Address]]]  # raises OSError; never an empty list
 
 
 async def connect(
-    make: Callable[[], Connection], resolve: Resolve, host: str, port: int, within_s: float | None, request: httpx.Request
-) -> Connection:
-    """A connection to host:port, its TLS handshake done where `make` gives a SecureConnection.
+    make: Callable[[], Protocol], resolve: Resolve, host: str, port: int, within_s: float | None, request: httpx.Request
+) -> Connection | SharedConnection:
+    """A connection to host:port; the one that TLS leads to where `make` gives that.
 
     Raises ResolveError, TLSError, httpx.ConnectError or, where all of it together takes longer than `within_s`, ConnectTimeout.
     """
     phase = "resolving the name"
-    connection: Connection | None = None
+    protocol: Protocol | None = None
     timeout = asyncio.timeout(within_s)
     try:
         async with timeout:
@@ -54,16 +56,16 @@ async def connect(
             except ExceptionGroup as failed:
                 raise connect_failed(failed.exceptions, host, port, request) from failed
             phase = "negotiating TLS"
-            connection = await _adopt(sock, make)
-            if isinstance(connection, SecureConnection):
-                try:
-                    await connection.secured
-                except OSError as error:  # ssl.SSLError is one
-                    raise tls_failed(error, host, port, request) from error
-            return connection
+            protocol = await _adopt(sock, make)
+            if not isinstance(protocol, Secure):
+                return protocol
+            try:
+                return await protocol.secured
+            except OSError as error:  # ssl.SSLError is one
+                raise tls_failed(error, host, port, request) from error
     except BaseException as error:
-        if connection is not None:
-            connection.drop()
+        if protocol is not None:
+            protocol.drop()
         if isinstance(error, TimeoutError) and timeout.expired():
             raise connect_timed_out(phase, host, port, within_s or 0.0, request) from None
         raise
@@ -143,10 +145,10 @@ async def _open(address: Address) -> socket.socket:
     return sock
 
 
-async def _adopt(sock: socket.socket, make: Callable[[], Connection]) -> Connection:
-    made: list[Connection] = []
+async def _adopt(sock: socket.socket, make: Callable[[], Protocol]) -> Protocol:
+    made: list[Protocol] = []
 
-    def factory() -> Connection:
+    def factory() -> Protocol:
         made.append(make())
         return made[0]
 
@@ -156,7 +158,7 @@ async def _adopt(sock: socket.socket, make: Callable[[], Connection]) -> Connect
         sock.close()
         # Cancelled in the turn in which it succeeds, uvloop closes a transport whose protocol has been told that it is
         # connected, and does not tell it of the end. asyncio does: told twice does no harm.
-        for connection in made:
-            connection.connection_lost(None)
+        for protocol in made:
+            protocol.connection_lost(None)
         raise
     return made[0]

@@ -23,6 +23,14 @@ class TLSError(httpx.ConnectError):
     """The peer was reached, but TLS with it failed: its certificate, its name, or no TLS there at all."""
 
 
+class NotProcessed(httpx.ReadError):
+    """The upstream has said that it did nothing about this request: it may be sent again, whatever its method."""
+
+
+class Unheard(httpx.ReadError):
+    """A connection that had carried others was dead already when this request went out on it: not a byte came afterwards."""
+
+
 # OpenSSL's X509_V_ERR_*: the chain ends in nobody whom we trust.
 UNKNOWN_ISSUER: Final = frozenset({2, 18, 19, 20, 21, 27})
 EXPIRED: Final = 10
@@ -71,6 +79,50 @@ def broken(error: Exception, writing: bool) -> httpx.ReadError | httpx.WriteErro
     """From what a connection was lost with in the middle of an exchange; its `request` is set by the connection."""
     kind = httpx.WriteError if writing else httpx.ReadError
     return kind(f"the connection to the upstream broke: {_cause(error)}")
+
+
+# RFC 9113, section 7: what the upstream says when it ends a stream or a connection.
+CODES: Final = (
+    "NO_ERROR",
+    "PROTOCOL_ERROR",
+    "INTERNAL_ERROR",
+    "FLOW_CONTROL_ERROR",
+    "SETTINGS_TIMEOUT",
+    "STREAM_CLOSED",
+    "FRAME_SIZE_ERROR",
+    "REFUSED_STREAM",
+    "CANCEL",
+    "COMPRESSION_ERROR",
+    "CONNECT_ERROR",
+    "ENHANCE_YOUR_CALM",
+    "INADEQUATE_SECURITY",
+    "HTTP_1_1_REQUIRED",
+)
+REFUSED_STREAM: Final = 0x7
+HTTP_1_1_REQUIRED: Final = 0xD
+
+
+def stream_reset(code: int, answered: bool) -> httpx.ReadError:
+    """The upstream has reset the stream, after it had begun to answer or before; its `request` is set by the stream."""
+    if answered:
+        return httpx.ReadError(f"the upstream reset the stream in the middle of its response ({_code(code)})")
+    if code == HTTP_1_1_REQUIRED:
+        return NotProcessed("the upstream wants HTTP/1.1 for this request (HTTP_1_1_REQUIRED): set http2 to false for it")
+    kind = NotProcessed if code == REFUSED_STREAM else httpx.ReadError
+    return kind(f"the upstream reset the stream ({_code(code)})")
+
+
+def gone_away(code: int) -> NotProcessed:
+    """The upstream is closing the connection and has not looked at this stream; its `request` is set by the stream."""
+    return NotProcessed(f"the upstream closed the connection before it took the request (GOAWAY, {_code(code)})")
+
+
+def http2_missing(host: str, port: int, request: httpx.Request) -> TLSError:
+    return TLSError(f"TLS with {place(host, port)} came about, but without HTTP/2, which http2: true demands", request=request)
+
+
+def _code(code: int) -> str:
+    return CODES[code] if code < len(CODES) else f"error {code}"
 
 
 def _cause(error: Exception) -> str:

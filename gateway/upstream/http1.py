@@ -26,7 +26,7 @@ from .upload import at_once, send
 
 
 class Connection(Flow):
-    """Plain HTTP/1.1. `SecureConnection` puts TLS below it, around `data_received` and `write`."""
+    """HTTP/1.1, on a socket or on what looks like one (secure.py)."""
 
     __slots__ = (
         "_body",
@@ -159,6 +159,10 @@ class Connection(Flow):
         self._gone(exc)
         self._keeper.closed(self)
 
+    def torn(self, exc: Exception | None) -> None:
+        """For TLS: the peer has ended without its notify, or with an error."""
+        self._gone(exc, proven=False)
+
     # The exchange's course.
 
     def _expect_head(self, read_s: float | None) -> None:
@@ -217,8 +221,8 @@ class Connection(Flow):
             self.drop()
         body.finish(None)
 
-    def _gone(self, exc: Exception | None) -> None:
-        """The peer has ended its side, or the connection is broken."""
+    def _gone(self, exc: Exception | None, proven: bool = True) -> None:
+        """The peer has ended its side, or the connection is broken. proven: the end is the peer's own, nobody's on the way."""
         if self._lost:
             return
         self._lost = True
@@ -229,12 +233,10 @@ class Connection(Flow):
         if exc is not None:
             self._over(broken(exc, writing=self._upload is not None))
         else:
-            problem = self._cut(message)
+            problem = message.cut()
+            if problem is None and not proven:  # only the notify proves the end of a body without length (RFC 9112, 9.8)
+                problem = "the upstream closed TLS without notice in a response without a length: it may be cut"
             self._over(None if problem is None else httpx.RemoteProtocolError(problem))
-
-    def _cut(self, message: Message) -> str | None:
-        """What is wrong if the peer ends here."""
-        return message.cut()
 
     def _over(self, error: Exception | None) -> None:
         body, waiter = self._body, self._waiter

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import httpx
 
 from .http1 import Connection
-from .keeper import Origin
+from .keeper import Link, Origin
 
 Idle = OrderedDict[Connection, float]  # connection -> when it expires; oldest first
 
@@ -30,7 +30,7 @@ class Pool:
         self._idle_expiry_s = idle_expiry_s
         self._idle: dict[Origin, Idle] = {}
         self._timers: dict[Origin, asyncio.TimerHandle] = {}
-        self._open: set[Connection] = set()
+        self._open: set[Link] = set()
         self._emptied: asyncio.Future[None] | None = None
         self._closing = False
 
@@ -67,16 +67,16 @@ class Pool:
             oldest, _ = idle.popitem(last=False)
             oldest.drop()
 
-    def opened(self, connection: Connection) -> None:
-        self._open.add(connection)
+    def opened(self, link: Link) -> None:
+        self._open.add(link)
 
     def lost(self, connection: Connection) -> None:
         idle = self._idle.get(connection.origin)
         if idle is not None:
             idle.pop(connection, None)
 
-    def closed(self, connection: Connection) -> None:
-        self._open.discard(connection)
+    def closed(self, link: Link) -> None:
+        self._open.discard(link)
         if not self._open and self._emptied is not None and not self._emptied.done():
             self._emptied.set_result(None)
 
@@ -85,8 +85,8 @@ class Pool:
         self._closing = True
         for timer in self._timers.values():
             timer.cancel()
-        for connection in tuple(self._open):
-            connection.fail(httpx.ReadError("the transport was closed"))
+        for link in tuple(self._open):
+            link.fail(httpx.ReadError("the transport was closed"))
         if self._open:
             self._emptied = self._loop.create_future()
             await self._emptied

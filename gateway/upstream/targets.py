@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import unquote_to_bytes
 
 import httpx
 
@@ -20,7 +21,12 @@ API_SEGMENTS: Final = frozenset(
     }
 )  # fmt: skip
 _V1: Final = b"/v1"
-_DOTS: Final = re.compile(rb"(?:/|%2f|\\|%5c)(?:\.|%2e){1,2}(?:/|%2f|\\|%5c|$)", re.IGNORECASE)
+_PREFIX: Final = re.compile(rb"(?:/v1(?=/|$))+")
+# A segment of one or two dots, however it is written: encoded, as overlong UTF-8, with a path parameter behind it, before a NUL.
+_DOTS: Final = re.compile(
+    rb"(?:/|%2f|%c0%af|\\|%5c)(?:\.|%2e|%c0%ae|%e0%80%ae){1,2}(?:/|%2f|%c0%af|\\|%5c|;|%3b|%00|%23|%3f|$)", re.IGNORECASE
+)
+_DECODED_AT_MOST: Final = 4  # times, by whatever stands in front of the API
 
 
 def api_path(raw_path: bytes) -> bytes | None:
@@ -29,19 +35,32 @@ def api_path(raw_path: bytes) -> bytes | None:
     `/v1/...`, `/v1/v1/...` and, for segments of the API, no `/v1` at all.
     """
     path = raw_path
-    if _DOTS.search(path):  # it would leave the API's root at the upstream, with the upstream's key
+    if (b"." in path or b"%" in path) and _climbs(path):  # it would leave the API's root at the upstream, with the upstream's key
         return None
-    while path.startswith(b"//"):
-        path = path[1:]
-    prefixed = False
-    while path.startswith(_V1 + b"/") or path == _V1:
-        path = path[len(_V1) :] or b"/"
-        prefixed = True
-    while path.startswith(b"//"):
-        path = path[1:]
+    path = _one_slash(path)
+    prefix = _PREFIX.match(path)
+    prefixed = prefix is not None
+    if prefix is not None:
+        path = _one_slash(path[prefix.end() :] or b"/")
     if prefixed or (path.split(b"/", 2)[1:2] and path.split(b"/", 2)[1] in API_SEGMENTS):
         return path
     return None
+
+
+def _one_slash(path: bytes) -> bytes:
+    return b"/" + path.lstrip(b"/") if path.startswith(b"//") else path
+
+
+def _climbs(path: bytes) -> bool:
+    """Whether it does for somebody who decodes it once or more often."""
+    for _ in range(_DECODED_AT_MOST):
+        if _DOTS.search(path):
+            return True
+        decoded = unquote_to_bytes(path)
+        if decoded == path:
+            return False
+        path = decoded
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +69,16 @@ class Target:
 
     upstream: Upstream
     base: httpx.URL  # without query; its path ends without a slash
+    keeps_keys: bool = False  # clients' keys are the gateway's own, so that none of them goes on
 
     @classmethod
-    def of(cls, upstream: Upstream) -> Target:
+    def of(cls, upstream: Upstream, keeps_keys: bool = False) -> Target:
         url = httpx.URL(upstream.base_url)
         path = url.raw_path.partition(b"?")[0].rstrip(b"/")
         while path.endswith(b"/v1/v1"):
             path = path[: -len(_V1)]
         # A bare host serves the API under /v1; any other path is where the provider put it (/v1beta/openai, /api/v1).
-        return cls(upstream, url.copy_with(raw_path=path or _V1))
+        return cls(upstream, url.copy_with(raw_path=path or _V1), keeps_keys)
 
     def url(self, path: bytes, query: bytes = b"") -> httpx.URL:
         """`path` as `api_path` gives it."""

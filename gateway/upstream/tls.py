@@ -50,7 +50,6 @@ def context_factory(ca_file: str | None = None, environ: Mapping[str, str] = os.
 
 def _make(ca_file: str | None, environ: Mapping[str, str]) -> ssl.SSLContext:
     context = ssl.create_default_context()
-    context.set_alpn_protocols(["http/1.1"])  # also where HTTP/2 is served: this transport speaks 1.1
     built_in = ssl.get_default_verify_paths()
     # With SSL_CERT_FILE set OpenSSL reads that in place of its own bundle: hence all of them, by name.
     for bundle in dict.fromkeys((built_in.openssl_cafile, *SYSTEM_BUNDLES, certifi.where())):

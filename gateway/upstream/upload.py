@@ -27,6 +27,16 @@ class Line(Protocol):
         """Returns once the socket takes more; raises what is to end the upload."""
 
 
+class Lane(Protocol):
+    """One stream's part of a connection."""
+
+    async def some(self, data: memoryview) -> int:
+        """Sends the first part of it, as much as may go, and says how much; waits while none may. Raises what is to end the upload."""
+
+    def end(self) -> None:
+        """The body is over."""
+
+
 def at_once(outgoing: Outgoing) -> bytes | None:
     """The whole request as it is written in one piece; None if it is too large for that, or not at hand."""
     content = outgoing.content
@@ -40,19 +50,15 @@ def at_once(outgoing: Outgoing) -> bytes | None:
 async def send(line: Line, outgoing: Outgoing, request: httpx.Request) -> None:
     """Writes the request. Raises what its body raises, and httpx.LocalProtocolError if that is not as long as the head says."""
     line.write(outgoing.head)
-    sent_bytes = 0
+    measure = Measure(outgoing, request)
     pieces = aiter(_one(outgoing.content) if outgoing.stream is None else outgoing.stream)
     try:
         async for piece in pieces:
             if not piece:
                 continue  # an empty chunk would be the end
-            sent_bytes += len(piece)
+            measure.add(len(piece))
             if outgoing.chunked:
                 line.write(b"%x\r\n" % len(piece))
-            elif sent_bytes > outgoing.length_bytes:
-                raise httpx.LocalProtocolError(
-                    f"the request's body is longer than its content-length of {outgoing.length_bytes} bytes", request=request
-                )
             rest = memoryview(piece)
             while rest:
                 line.write(rest[:SLICE_BYTES])
@@ -63,14 +69,50 @@ async def send(line: Line, outgoing: Outgoing, request: httpx.Request) -> None:
     finally:
         if isinstance(pieces, AsyncGenerator):
             await pieces.aclose()  # begun here, so ended here, not whenever the collector comes by
+    measure.end()
     if outgoing.chunked:
         line.write(b"0\r\n\r\n")
-    elif sent_bytes < outgoing.length_bytes:
-        raise httpx.LocalProtocolError(
-            f"the request's body ended after {sent_bytes} of the {outgoing.length_bytes} bytes of its content-length",
-            request=request,
-        )
     await line.drained()
+
+
+async def send_on(stream: Lane, outgoing: Outgoing, request: httpx.Request) -> None:
+    """Writes the body of a request whose head is out, on a connection of several streams; raises as `send` does."""
+    measure = Measure(outgoing, request)
+    pieces = aiter(_one(outgoing.content) if outgoing.stream is None else outgoing.stream)
+    try:
+        async for piece in pieces:
+            measure.add(len(piece))
+            rest = memoryview(piece)
+            while rest:
+                rest = rest[await stream.some(rest) :]
+    finally:
+        if isinstance(pieces, AsyncGenerator):
+            await pieces.aclose()
+    measure.end()
+    stream.end()
+
+
+class Measure:
+    """Holds a body to the length that its head has promised, if it has."""
+
+    def __init__(self, outgoing: Outgoing, request: httpx.Request) -> None:
+        self._promised_bytes = None if outgoing.chunked else outgoing.length_bytes
+        self._request = request
+        self._sent_bytes = 0
+
+    def add(self, count: int) -> None:
+        self._sent_bytes += count
+        if self._promised_bytes is not None and self._sent_bytes > self._promised_bytes:
+            raise httpx.LocalProtocolError(
+                f"the request's body is longer than its content-length of {self._promised_bytes} bytes", request=self._request
+            )
+
+    def end(self) -> None:
+        if self._promised_bytes is not None and self._sent_bytes < self._promised_bytes:
+            raise httpx.LocalProtocolError(
+                f"the request's body ended after {self._sent_bytes} of the {self._promised_bytes} bytes of its content-length",
+                request=self._request,
+            )
 
 
 async def _one(content: bytes | None) -> AsyncIterator[bytes]:

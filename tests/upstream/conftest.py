@@ -19,3 +19,10 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
 async def transport(anyio_backend: object) -> AsyncIterator[Transport]:
     async with Transport(proxies=Proxies({})) as transport:
         yield transport
+
+
+@pytest.fixture
+async def h2c(anyio_backend: object) -> AsyncIterator[Transport]:
+    """HTTP/2 by prior knowledge."""
+    async with Transport(proxies=Proxies({}), http2="true") as transport:
+        yield transport
