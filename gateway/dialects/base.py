@@ -6,10 +6,11 @@ of time or of bytes beyond events. To add one: subclass, list it in gateway/dial
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -17,7 +18,7 @@ from gateway.dialects.reported import reported_in, told
 from gateway.errors import Failure
 from gateway.piece import Kind, Piece
 from gateway.wire import jsontext
-from gateway.wire.sse import Event
+from gateway.wire.sse import Event, render
 
 # late: a comment until an event has left, native from then on
 Style = Literal["comment", "chunk", "native", "late"]
@@ -25,16 +26,34 @@ Style = Literal["comment", "chunk", "native", "late"]
 DONE: Final = b"data: [DONE]\n\n"
 # What a member of an odd type raises where another was expected: that one event is bad, not the gateway.
 FAULTS: Final = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError, msgspec.MsgspecError)
-# Lighter than this no frame needs to cut, so the way to cut it is not prepared: half of what 21 ms may hold.
-CUT_FROM_TOKENS: Final = 2.0
+
+_FRAMED_AGAIN: Final = re.compile(rb"\A\s*(?:data:\s*)+")
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens as the upstream counted them."""
+    """Tokens as the upstream counted them.
+
+    input_tokens: the whole prompt; cache_read_tokens and cache_write_tokens are in it, cache_write_1h_tokens in the latter.
+    reasoning_tokens: in output_tokens. unlisted_tokens: in the upstream's total and in neither of the two: reasoning that some count apart.
+    """
 
     input_tokens: int | None
     output_tokens: int | None
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    reasoning_tokens: int = 0
+    unlisted_tokens: int = 0
+
+
+class Skimmed(NamedTuple):
+    """What events are that came together; where they end; how many they are; the last's text."""
+
+    pieces: list[Piece]
+    stop: int
+    events: int
+    tail: str
 
 
 class Dialect(ABC):
@@ -42,7 +61,8 @@ class Dialect(ABC):
 
     committed: real content was seen: what came before it may leave, and no other attempt can replace this one.
     proven: the dialect's own sign of a whole answer was seen (a finish reason for each choice, a terminal event).
-    settled: and it is sure that nothing but the closing line follows: a stream that then falls silent is closed.
+    settled: and nothing but the closing line is thought to follow: a stream that then falls silent is closed.
+    doubtful: that is less sure than usual, so more patience is wanted.
     ended: nothing that follows belongs to the stream.
     idle: events that said nothing (pings, empty deltas, noise): signs of a connection, not of an answer.
     failure: the upstream reported an error in the stream.
@@ -57,18 +77,25 @@ class Dialect(ABC):
         self.committed = False
         self.proven = False
         self.settled = False
+        self.doubtful = False
         self.idle = 0
         self.ended = False
         self.failure: Failure | None = None
         self.noise = 0
         self.model: str | None = None
         self.usage: Usage | None = None
+        self.begun_usage: Usage | None = None  # of the prompt, where the upstream tells it first
         self.withheld = 0.0  # tokens of reasoning that came and are not delivered, since the stream last asked
         self.text_tail = ""  # the last delta's text, to see whether the next continues its last grapheme
 
     @abstractmethod
     def read(self, event: Event) -> list[Piece]:
         """The pieces of an event, in the order in which they leave."""
+
+    def skim(self, whole: bytes, at: int) -> Skimmed | None:
+        """As many events from `at` on as can be told without parsing (alike.py); None where the next must be read. `whole` ends with an
+        event's end. Protocols whose events differ in more than their text read them all."""
+        return None
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -109,15 +136,22 @@ class Dialect(ABC):
     def heartbeat(self, style: Style) -> bytes | None:
         """A sign of life of that style; None where a comment must do."""
 
+    def follow(self, before: Dialect) -> None:  # noqa: B027 (most have nothing that goes on)
+        """This one takes the place of another whose attempt failed before any content: what the client has seen of that one goes on."""
+
     def read_last(self, event: Event) -> list[Piece]:
         """As `read`, for an event that the end of the body left without its blank line: used if its data is whole."""
-        if event.data.strip() == b"[DONE]" or jsontext.is_object(event.data):
+        if event.data.strip() == b"[DONE]" or jsontext.is_object(event.data) or reported_in(event.data) is not None:
             return self.read(event)
         return []
 
     def dropped(self, event: Event) -> list[Piece]:
-        """An event whose data is not JSON. What was meant as JSON has lost text: that is told. Other words (a middle hop's keep-alive or
-        error page) carry none: they are dropped, and if the stream was cut by them the missing end tells so."""
+        """An event whose data is not JSON. Small slips of hand-made servers are mended. What was meant as JSON has lost text: that is told.
+        Other words (a middle hop's keep-alive or error page) carry none: they are dropped, and if the stream was cut by them the missing
+        end tells so."""
+        mended = _mended(event.data)
+        if mended != event.data:
+            return self.read(Event(event.name, mended, render(mended, event.name)))
         reported = reported_in(event.data) or (told(event.data) if event.name == b"error" else None)
         if reported is not None:
             self.failure = reported
@@ -130,6 +164,12 @@ class Dialect(ABC):
             self.noise += 1
             self.idle += 1
         return []
+
+
+def _mended(data: bytes) -> bytes:
+    """`data: data: {...}`, as proxies write that frame what is framed; control characters in strings, which JSON wants escaped."""
+    data = _FRAMED_AGAIN.sub(b"", data, count=1)
+    return jsontext.escaped(data) if jsontext.CONTROL.search(data) else data
 
 
 def _meant_as_json(data: bytes) -> bool:

@@ -6,15 +6,16 @@ apart and mended, and what needs the past is asked of those who keep it (finish 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET
 
 from gateway.dialects.alike import Alike
-from gateway.dialects.base import CUT_FROM_TOKENS, DONE, FAULTS, Dialect, Style, Usage, error_body, structure
+from gateway.dialects.base import DONE, FAULTS, Skimmed, error_body, structure
 from gateway.dialects.calls import OpenCalls
+from gateway.dialects.chunked import Chunked
 from gateway.dialects.chunks import Chunk, belongs_to_each, text_of
 from gateway.dialects.cutting import Part, cuttable
 from gateway.dialects.finishes import Finishes
@@ -25,9 +26,10 @@ from gateway.dialects.reported import reported
 from gateway.dialects.stretches import parts_of
 from gateway.dialects.text import joins, weigh
 from gateway.dialects.thinking import Thinking
-from gateway.dialects.whole import as_completion, as_stream
+from gateway.dialects.unasked import without_null, without_usage
+from gateway.dialects.usage import of_choices
 from gateway.errors import Failure
-from gateway.piece import Kind, Piece
+from gateway.piece import CUT_FROM_TOKENS, Kind, Piece
 from gateway.wire import jsontext
 from gateway.wire.jsontext import Members
 from gateway.wire.sse import Event
@@ -36,20 +38,19 @@ _UNCLOSED: Final = b": the upstream never closed the reasoning in its text\n\n"
 _ENVELOPE: Final = ("id", "object", "created", "model", "service_tier", "system_fingerprint")
 
 
-class ChoicesDialect(Dialect):
-    """`expected`: how many choices the request asked for. `wish`: how it wants reasoning."""
+class ChoicesDialect(Chunked):
+    """`expected`: how many choices the request asked for. `wish`: how it wants reasoning.
 
-    has_delta = True
-    object_name = "chat.completion.chunk"
+    hides_usage: the client did not ask for the usage that the upstream was asked for.
+    """
 
     def __init__(self, expected: int = 1, fallback_id: str = "", wish: Wish | None = None) -> None:
-        super().__init__()
+        super().__init__(fallback_id)
+        self.hides_usage = False
         self._decoder: msgspec.json.Decoder[Any] = CHAT if self.has_delta else COMPLETION
-        self._id = fallback_id
         self._finishes = Finishes(expected)
         self._calls = OpenCalls()
         self._halves = Halves()
-        self._envelope: Members | None = None  # of the first chunk: for chunks of our own
         self._alike = Alike()
         self._alike_kind = Kind.CONTENT
         self._alike_index = 0
@@ -59,18 +60,30 @@ class ChoicesDialect(Dialect):
 
     # Reading
 
+    def skim(self, whole: bytes, at: int) -> Skimmed | None:
+        kind = self._alike_kind
+        watch = self._watch if kind is Kind.CONTENT else None
+        if self.ended or (watch is not None and self._thinking.awake):
+            return None
+        found = self._alike.skim(whole, at, kind, self.text_tail, self._cuttable, watch)
+        if found is not None:
+            self.text_tail = found.tail
+        return found
+
+    def _watch(self, text: str, before: str) -> tuple[Kind, bool]:
+        kind = self._thinking.kind(self._alike_index, text, before)
+        return kind, not self._thinking.awake
+
     def read(self, event: Event) -> list[Piece]:
-        data = event.data
         if self.ended:
             return []
-        alike = self._alike.text_in(data)
-        if alike is not None and event.name is None:
-            kind = self._alike_kind
-            weight = weigh(alike)
-            if weight <= CUT_FROM_TOKENS:
-                if ("<" in alike or "`" in alike or self._thinking.awake) and kind is Kind.CONTENT:
-                    kind = self._thinking.kind(self._alike_index, alike, self.text_tail)
-                return [self._continuing(Piece(kind, weight, event.raw), alike)]
+        alike = self._alike.text_in(event.raw)
+        if alike is not None:
+            return [self._continuing(self._told(alike, self._alike.as_it_leaves(event.raw)), alike)]
+        came = event.raw
+        if self.hides_usage and b'"usage"' in event.data:
+            event = without_null(event)
+        data = event.data
         try:
             chunk = self._decoder.decode(data)
             choice = chunk.choices[0]
@@ -120,17 +133,29 @@ class ChoicesDialect(Dialect):
             self._count(chunk.usage)
         self.committed = True
         self._finishes.spoke(choice.index)
-        self._alike.learn(data, member, text)
+        self._alike.learn(came, member, text, event.raw)
         self._alike_kind, self._alike_index = kind, choice.index
         if "<" in text or "`" in text or self._thinking.awake:
             if kind is Kind.CONTENT:
                 kind = self._thinking.kind(choice.index, text, self.text_tail)
             elif kind is Kind.REASONING:
                 self._thinking.elsewhere(choice.index)
+        return [self._continuing(self._whole(kind, text, event.raw), text)]
+
+    def _told(self, text: str, raw: bytes) -> Piece:
+        """An event that is alike, with this text."""
+        kind = self._alike_kind
+        if kind is Kind.CONTENT and (self._thinking.awake or "<" in text or "`" in text):
+            kind = self._thinking.kind(self._alike_index, text, self.text_tail)
+        return self._whole(kind, text, raw)
+
+    def _whole(self, kind: Kind, text: str, raw: bytes) -> Piece:
+        """An event with one text and nothing else to say."""
         weight = weigh(text)
-        if weight > CUT_FROM_TOKENS:
-            return [self._continuing(cuttable(kind, weight, event.raw, lambda: self._parts(data, kind)), text)]
-        return [self._continuing(Piece(kind, weight, event.raw), text)]
+        return self._cuttable(kind, weight, raw) if weight > CUT_FROM_TOKENS else Piece(kind, weight, raw)
+
+    def _cuttable(self, kind: Kind, weight: float, raw: bytes) -> Piece:
+        return cuttable(kind, weight, raw, lambda: self._parts(raw[len(b"data: ") : -len(b"\n\n")], kind))
 
     def _continuing(self, piece: Piece, text: str) -> Piece:
         if text[0] > "\x7f" or text[0] == "\n" or self.text_tail[-1:] > "\x7f":  # else two letters meet
@@ -173,18 +198,25 @@ class ChoicesDialect(Dialect):
         found = jsontext.elements(choices) if choices.startswith(b"[") else []
         raw = b"data: " + jsontext.join(top) + b"\n\n" if changed else event.raw
         if not found:
-            at_the_end = counted and self._finishes.all_in  # nothing follows that a finish reason would have to wait for
-            return [*self._pieces(self._finishes.release_all() if at_the_end else self._finishes.release(None)), structure(raw)]
+            if counted:  # what a finish reason would have to wait for does not follow
+                self._finishes.counted()
+                self.settled, self.doubtful = self._finishes.settled, self._finishes.doubtful
+            released = self._pieces(self._finishes.release_all() if counted and self.proven else self._finishes.release(None))
+            left = without_usage(top) if counted and self.hides_usage else top
+            if left is not top and left is not None:
+                raw = b"data: " + jsontext.join(left) + b"\n\n"
+            return released if left is None else [*released, structure(raw)]
         if self._envelope is None:
             self._envelope = {key: top[key] for key in _ENVELOPE if key in top}
             self.model = text_of(top.get("model")) or None
+        whole = not self._finishes.spoken
         if len(found) == 1:
-            return self._read_chunk(Chunk(top, jsontext.members(found[0]), self.has_delta, 0, raw))
+            return self._read_chunk(Chunk(top, jsontext.members(found[0]), self.has_delta, 0, raw, whole))
         out: list[Piece] = []
         envelope = {key: raw for key, raw in top.items() if key == "choices" or belongs_to_each(key, raw)}
         for at, choice in enumerate(found):  # one event a choice: each can be split, held or finished for itself
             own = top if at == len(found) - 1 else envelope
-            out += self._read_chunk(Chunk(dict(own), jsontext.members(choice), self.has_delta, at))
+            out += self._read_chunk(Chunk(dict(own), jsontext.members(choice), self.has_delta, at, whole=whole))
         return out
 
     def _read_chunk(self, chunk: Chunk) -> list[Piece]:
@@ -195,8 +227,9 @@ class ChoicesDialect(Dialect):
         out = self._pieces(self._finishes.pass_on(chunk, bare))
         if not bare:
             self._finishes.spoke(chunk.index)
-        self.committed |= not bare or self._finishes.all_in
-        self.proven, self.settled = self._finishes.all_in, self._finishes.settled
+        finishes = self._finishes
+        self.committed |= not bare or finishes.all_in
+        self.proven, self.settled, self.doubtful = finishes.all_in, finishes.settled, finishes.doubtful
         if bare and not chunk.finish:
             self.idle += 1
         return out
@@ -250,8 +283,7 @@ class ChoicesDialect(Dialect):
         return tuple(name for name, is_so in odd if is_so)
 
     def _count(self, usage: Any) -> None:
-        if isinstance(usage, dict):
-            self.usage = Usage(_number(usage.get("prompt_tokens")), _number(usage.get("completion_tokens")))
+        self.usage = of_choices(usage) or self.usage
 
     # Our own events
 
@@ -260,29 +292,3 @@ class ChoicesDialect(Dialect):
         if self._reformer is not None:  # what was held as the beginning of a tag
             data = b"".join(chunk.render() for chunk in self._reformer.rest(self._envelope or {}, self.has_delta, whole=False)) + data
         return structure(data)
-
-    @classmethod
-    def as_stream(cls, media_type: bytes, body: bytes) -> bytes | Failure:
-        return as_stream(media_type, body)
-
-    @classmethod
-    def gathered(cls, events: Iterable[Event]) -> bytes | Failure:
-        return as_completion(events)
-
-    def heartbeat(self, style: Style) -> bytes | None:
-        if style != "chunk":
-            return None
-        envelope = self._envelope or {
-            "id": jsontext.quote(self._id),
-            "object": jsontext.quote(self.object_name),
-            "created": b"0",
-            "model": jsontext.quote(self.model or ""),
-        }
-        delta = b'"delta":{}' if self.has_delta else b'"text":""'
-        # whole, since an SDK's helper makes its message of the first chunk's members
-        choices = b'[{"index":0,' + delta + b',"logprobs":null,"finish_reason":null}]'
-        return b"data: " + jsontext.join({**envelope, "choices": choices}) + b"\n\n"
-
-
-def _number(value: Any) -> int | None:
-    return value if isinstance(value, int) else None

@@ -23,6 +23,7 @@ CHAT_TEXTS: Final = (
 )
 COMPLETION_TEXTS: Final = (("text", Kind.CONTENT),)
 _NULL: Final = b"null"
+_NO_FINISH: Final = frozenset({b'""', b'"null"', b'"None"', b"false", b"0"})  # what servers write for a finish reason that is none
 # What every chunk of one answer repeats. Of other members nobody knows whether a client adds them up, so they are said once.
 _ENVELOPE: Final = frozenset({"id", "object", "created", "model", "system_fingerprint", "service_tier", "provider"})
 
@@ -54,7 +55,8 @@ class Chunk:
 
     __slots__ = ("changed", "choice", "delta", "has_delta", "index", "kind", "raw", "texts", "top")
 
-    def __init__(self, top: Members, choice: Members, has_delta: bool, position: int, raw: bytes = b"") -> None:
+    def __init__(self, top: Members, choice: Members, has_delta: bool, position: int, raw: bytes = b"", whole: bool = False) -> None:
+        """`whole`: its message, if it has one in place of a delta, is the answer. (Else it may repeat what the deltas said.)"""
         self.raw = raw
         self.top = top
         self.choice = choice
@@ -66,6 +68,9 @@ class Chunk:
         self.delta = choice
         if has_delta:
             delta = choice.get("delta", b"null")
+            if whole and delta in (_NULL, b"{}") and choice.get("message", b"").startswith(b"{"):
+                delta = choice["delta"] = choice.pop("message")
+                self.changed = True
             if delta.startswith(b"{"):
                 self.delta = jsontext.members(delta)
             else:  # strict clients want an object; a bare string can only be the text
@@ -86,10 +91,13 @@ class Chunk:
 
     def _mend(self) -> None:
         """Values that are legal nowhere and break clients: an empty role or finish reason, arguments that are not text."""
+        if self.has_delta and self.delta.get("tool_calls", b"").startswith(b"{"):
+            self.delta["tool_calls"] = jsontext.array([self.delta["tool_calls"]])
+            self.changed = True
         if self.delta.get("role") in (_NULL, b'""'):
             del self.delta["role"]
             self.changed = True
-        if self.choice.get("finish_reason") == b'""':
+        if self.choice.get("finish_reason") in _NO_FINISH:
             self.choice["finish_reason"] = _NULL
             self.changed = True
 
@@ -189,6 +197,14 @@ class Chunk:
     def without_finish(self) -> None:
         self.choice["finish_reason"] = _NULL
         self.changed = True
+
+    def finish_alone(self) -> Chunk:
+        """Another chunk with the finish reason and nothing else; what stays here goes on without it."""
+        top = {key: raw for key, raw in self.top.items() if belongs_to_each(key, raw)}
+        own = {"delta": b"{}"} if self.has_delta else {name: b'""' for name, _ in self.texts}
+        alone = Chunk(top, {"index": b"%d" % self.index, **own, "finish_reason": self.choice["finish_reason"]}, self.has_delta, self.index)
+        self.without_finish()
+        return alone
 
     def take_finish(self, bare: bool) -> Chunk:
         """Another chunk with the finish reason and what belongs to the end, and no text; what stays here goes on without them."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from gateway.dialects.text import cut_at, joins, weigh
-from gateway.piece import Kind, Piece
+from gateway.piece import Cut, Kind, Piece
 
 # render(start, end, first, last) -> the bytes of an event with text[start:end]; `first` carries what belongs to the event's beginning
 # (a role, a tool's id and name), `last` what belongs to its end (finish reason, usage, annotations).
@@ -66,9 +66,12 @@ class Stretch(Piece):
         self.kind = parts[part].kind
         self.weight = weight
         self.joined = False
-        self.cut = self._cut if end is None else self._cut_short
         length = len(parts[part].text) - start if end is None else end - start
         self.size = length + sum(len(p.text) for p in parts[part + 1 :] if end is None) + _ENVELOPE_BYTES
+
+    @property
+    def cut(self) -> Cut:  # type: ignore[override]  # a bound method kept in itself would be left to the garbage collector
+        return self._cut if self._end is None else self._cut_short
 
     @property
     def data(self) -> bytes:  # type: ignore[override]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from gateway.dialects import unrolled
-from gateway.dialects.base import Style, Usage, structure
+from gateway.dialects.base import Style, structure
 from gateway.dialects.cutting import Part
 from gateway.dialects.reported import MALFORMED, failure_of, reported_in
-from gateway.dialects.typed import Head, Text, TypedDialect, count_in, named
+from gateway.dialects.typed import Head, Text, TypedDialect, named
+from gateway.dialects.usage import of_messages
 from gateway.dialects.withholding import OfMessages
 from gateway.errors import Failure
 from gateway.piece import Kind, Piece
@@ -28,10 +30,10 @@ _BLOCKS: Final = {"text": Kind.CONTENT, "thinking": Kind.REASONING, "tool_use": 
 _ENVELOPE: Final = frozenset({"type", "index", "delta"})
 _PREAMBLE: Final = frozenset({"message_start", "ping"})
 _STATUS_TYPES: Final = {
-    400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error", 413: "request_too_large",
-    429: "rate_limit_error", 503: "overloaded_error", 504: "timeout_error", 529: "overloaded_error",
+    400: "invalid_request_error", 401: "authentication_error", 402: "billing_error", 403: "permission_error", 404: "not_found_error",
+    413: "request_too_large", 429: "rate_limit_error", 503: "overloaded_error", 504: "timeout_error", 529: "overloaded_error",
 }  # fmt: skip
-_TYPES: Final = frozenset({*_STATUS_TYPES.values(), "api_error", "billing_error"})
+_TYPES: Final = frozenset({*_STATUS_TYPES.values(), "api_error"})
 
 
 class Messages(TypedDialect):
@@ -39,7 +41,7 @@ class Messages(TypedDialect):
 
     def __init__(self, most_reasoning_tokens: float | None = None) -> None:
         super().__init__(None if most_reasoning_tokens is None else OfMessages(most_reasoning_tokens))
-        self._input_tokens: int | None = None
+        self._prompt: Any = None  # the usage in message_start
         self._stopped = False
 
     def understand(self, head: Head, event: Event) -> list[Piece]:
@@ -54,6 +56,8 @@ class Messages(TypedDialect):
             return []
         if kind == "content_block_start":
             return [self._block(event)]
+        if kind == "message" and not self.committed and self.is_whole(jsontext.members(event.data)):
+            return self.read_whole(event.data)
         if kind == "message_start":
             self._start(event.data)
         elif kind == "message_delta":
@@ -66,6 +70,9 @@ class Messages(TypedDialect):
         elif kind != "content_block_stop":
             self.committed = True
         return [structure(event.raw)]
+
+    def is_whole(self, top: Members) -> bool:
+        return "content" in top and "stop_reason" in top
 
     def text_of(self, kind: str, top: Members) -> Text | None:
         delta = jsontext.value(top.get("delta", b"null"))
@@ -107,12 +114,13 @@ class Messages(TypedDialect):
         message = jsontext.value(jsontext.members(data).get("message", b"null"))
         if isinstance(message, dict):
             self.model = message.get("model") if isinstance(message.get("model"), str) else None
-            self._input_tokens = count_in(message.get("usage"), "input_tokens")
+            self._prompt = message.get("usage")
+            self.begun_usage = of_messages(self._prompt)
 
     def _message_delta(self, delta: Any, data: bytes) -> None:
         usage = jsontext.value(jsontext.members(data).get("usage", b"null"))
         if isinstance(usage, dict):
-            self.usage = Usage(count_in(usage, "input_tokens") or self._input_tokens, count_in(usage, "output_tokens"))
+            self.usage = of_messages(self._prompt, usage)
         if isinstance(delta, dict) and delta.get("stop_reason"):
             self.committed = self.proven = self.settled = True
 
@@ -123,7 +131,8 @@ class Messages(TypedDialect):
             said = error or jsontext.value(top.get("message", b'""')) or "The upstream reported an error."
             error = {"type": "api_error", "message": str(said)}
             top = {"type": b'"error"', "error": jsontext.dump(error)}
-        self.failure = failure_of(error, jsontext.join(top))
+        failure = failure_of(error, jsontext.join(top))
+        self.failure = replace(failure, status=529) if error.get("type") == "overloaded_error" else failure  # this API's own status
 
     def close(self) -> list[Piece]:
         self.ended = True

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from gateway.dialects import unrolled
-from gateway.dialects.base import Style, Usage
+from gateway.dialects.base import Dialect, Style
 from gateway.dialects.cutting import Part
 from gateway.dialects.numbers import Late, Numbered, Numbers
 from gateway.dialects.reported import MALFORMED, failure_of, reported_in, status_of
 from gateway.dialects.text import borders_of
-from gateway.dialects.typed import Head, Text, TypedDialect, count_in
+from gateway.dialects.typed import Head, Text, TypedDialect
+from gateway.dialects.usage import of_responses
 from gateway.dialects.withholding import OfResponses
 from gateway.errors import Failure
 from gateway.piece import Kind, Piece
@@ -45,7 +46,7 @@ _BY_WORD: Final = (
     ("code", Kind.TOOL),
     ("text", Kind.CONTENT),
 )
-_TERMINAL: Final = frozenset({"response.completed", "response.incomplete"})
+_TERMINAL: Final = frozenset({"response.completed", "response.incomplete", "response.cancelled", "response.done"})
 _REFUSED: Final = frozenset({"response.failed", "error"})
 # What opens a stream or announces what is still empty: no content yet.
 _PREAMBLE: Final = frozenset(
@@ -74,6 +75,9 @@ class Responses(TypedDialect):
         number = head.sequence_number if type(head.sequence_number) is int else None
         if type(head.delta) is str and kind.endswith(".delta"):
             return [self._delta(head, event, number)]
+        if head.delta is None and kind in TEXTS:  # clients add it to their text
+            data = jsontext.join({**jsontext.members(event.data), "delta": b'""'})
+            return [self._piece(Kind.STRUCTURE, 0.0, Event(event.name, data, render(data, event.name)), number)]
         if kind in _REFUSED:
             self._refuse(kind, event, number)
             return []
@@ -88,6 +92,9 @@ class Responses(TypedDialect):
         else:
             self.committed = True
         return [self._piece(_announced(kind, event.data), 0.0, event, number)]
+
+    def is_whole(self, top: Members) -> bool:
+        return not self.committed and top.get("object") == b'"response"' and "output" in top
 
     def text_of(self, kind: str, top: Members) -> Text | None:
         delta = jsontext.value(top.get("delta", b"null"))
@@ -164,8 +171,12 @@ class Responses(TypedDialect):
     def _usage(self, data: bytes) -> None:
         response = jsontext.members(data).get("response", b"")
         usage = jsontext.value(jsontext.members(response).get("usage", b"null")) if response.startswith(b"{") else None
-        if isinstance(usage, dict):
-            self.usage = Usage(count_in(usage, "input_tokens"), count_in(usage, "output_tokens"))
+        self.usage = of_responses(usage) or self.usage
+
+    def follow(self, before: Dialect) -> None:
+        """Heartbeats that the client got had numbers: the next attempt's go on behind them."""
+        if isinstance(before, Responses):
+            self._numbers = before._numbers
 
     # Failures
 
@@ -180,7 +191,8 @@ class Responses(TypedDialect):
             error = {key: jsontext.value(raw) for key, raw in top.items() if key in ("message", "code", "param")}
         body = jsontext.dump({"error": error if isinstance(error, dict) else {"message": str(error)}})
         self.failure = failure_of(error, body) if isinstance(error, dict) else Failure("upstream_error", str(error), status_of(error), body)
-        self._refusal = self._piece(Kind.STRUCTURE, 0.0, event, number)
+        if "type" in top:  # else it is of another protocol's shape, which not every client of this one reads
+            self._refusal = self._piece(Kind.STRUCTURE, 0.0, event, number)
 
     def fail(self, failure: Failure) -> Piece:
         if self._refusal is not None and failure is self.failure:

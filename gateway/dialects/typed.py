@@ -11,16 +11,17 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from gateway.dialects.base import CUT_FROM_TOKENS, FAULTS, Dialect
+from gateway.dialects.base import FAULTS, Dialect
 from gateway.dialects.cutting import cuttable
 from gateway.dialects.pairs import Pairs
 from gateway.dialects.reported import reported
 from gateway.dialects.text import joins, weigh
 from gateway.dialects.withholding import Withholding
-from gateway.piece import Kind, Piece
+from gateway.errors import Failure
+from gateway.piece import CUT_FROM_TOKENS, Kind, Piece
 from gateway.wire import jsontext
 from gateway.wire.jsontext import Members
-from gateway.wire.sse import Event, render
+from gateway.wire.sse import Decoder, Event, render
 
 
 class Head(msgspec.Struct, gc=False):
@@ -104,6 +105,11 @@ class TypedDialect(Dialect):
             self.failure = reported(top)
             if self.failure is not None:
                 return []
+            if self.is_whole(top):
+                return self.read_whole(data)
+            if kind:  # said by the event's name only, which not every client looks at
+                top = {"type": jsontext.quote(kind), **top}
+                data = jsontext.join(top)
         out: list[Piece] = []
         found = self.text_of(kind, top)
         if found is not None:
@@ -117,6 +123,18 @@ class TypedDialect(Dialect):
             out = self.halves_left()
         rest = {name: jsontext.value(top[name]) for name in ("delta", "sequence_number", "logprobs") if name in top}
         return [*out, *self._take(Head(kind, **rest), Event(event.name, data, render(data, event.name)))]
+
+    def is_whole(self, top: Members) -> bool:
+        """Whether an object is a whole answer, sent as the one event of a stream."""
+        return False
+
+    def read_whole(self, data: bytes) -> list[Piece]:
+        """The events that a stream would have brought."""
+        made = self.as_stream(b"application/json", data)
+        if isinstance(made, Failure):
+            self.failure = made
+            return []
+        return [piece for event in Decoder(len(made)).feed(made) for piece in self.read(event)]
 
     def halves_left(self) -> list[Piece]:
         """Deltas for the halves that never found their other one: what follows belongs behind them."""
@@ -158,9 +176,3 @@ def named(value: Any) -> str:
     """The type that an object inside an event says; empty where it is no object or says none."""
     kind = value.get("type") if isinstance(value, dict) else None
     return kind if isinstance(kind, str) else ""
-
-
-def count_in(usage: Any, name: str) -> int | None:
-    """A number of tokens; None where there is none, or none that is a number."""
-    found = usage.get(name) if isinstance(usage, dict) else None
-    return found if type(found) is int else None

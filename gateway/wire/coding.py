@@ -10,6 +10,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 KNOWN: Final = frozenset({b"gzip", b"x-gzip", b"deflate", b"br", b"zstd"})
+CODINGS_AT_MOST: Final = 4  # one in another: nobody applies more than one, and each costs a pass over up to the whole limit
+MEMBERS_AT_MOST: Final = 1024  # of gzip in one call: each costs a copy of what follows, so that empty ones were a bomb of time
+_SLICE_BYTES: Final = 64 * 1024  # of which those copies are
 
 
 class CodingError(Exception):
@@ -39,7 +42,8 @@ class Decompressor:
 def codings(value: bytes | None) -> list[bytes]:
     """The codings of a Content-Encoding field, in the order in which they were applied; identity left out."""
     named = (part.strip().lower() for part in (value or b"").split(b","))
-    return [coding for coding in named if coding and coding != b"identity"]
+    found = [coding for coding in named if coding and coding != b"identity"]
+    return found if len(found) <= CODINGS_AT_MOST else [b"more than %d codings" % CODINGS_AT_MOST]  # which is one that is not known
 
 
 def _decoder(coding: bytes) -> Callable[[bytes, int], bytes]:
@@ -59,12 +63,20 @@ def _zlib(wbits: int) -> Callable[[bytes, int], bytes]:
 
     def decode(data: bytes, limit: int) -> bytes:
         nonlocal state
-        out: bytes = state.decompress(data, limit + 1)
-        while state.unused_data and wbits > zlib.MAX_WBITS and len(out) <= limit:  # gzip: another member (RFC 1952, section 2.2)
-            rest = state.unused_data
-            state = zlib.decompressobj(wbits)
-            out += state.decompress(rest, limit + 1)
-        return out
+        parts: list[bytes] = []
+        left, members = limit + 1, 0
+        for at in range(0, len(data), _SLICE_BYTES):
+            rest = data[at : at + _SLICE_BYTES] if len(data) > _SLICE_BYTES else data
+            while rest and left > 0:
+                parts.append(state.decompress(rest, left))
+                left -= len(parts[-1])
+                rest = state.unused_data if wbits > zlib.MAX_WBITS else b""  # gzip: another member (RFC 1952, section 2.2)
+                if rest:
+                    members += 1
+                    if members > MEMBERS_AT_MOST:
+                        raise CodingError(f"the gzip body has more than {MEMBERS_AT_MOST} members at once")
+                    state = zlib.decompressobj(wbits)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     return decode
 
@@ -97,7 +109,8 @@ def _brotli() -> Callable[[bytes, int], bytes]:
 def _zstd() -> Callable[[bytes, int], bytes]:
     import zstandard
 
-    state = zstandard.ZstdDecompressor(max_window_size=2**27).decompressobj(read_across_frames=True)
+    # RFC 9659: 8 MiB, which is also what a stream holds in memory.
+    state = zstandard.ZstdDecompressor(max_window_size=2**23).decompressobj(read_across_frames=True)
 
     def decode(data: bytes, limit: int) -> bytes:
         # No bound can be given to this call; a frame's blocks hold 128 KiB at most each, 3 bytes of input the least.

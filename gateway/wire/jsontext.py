@@ -21,6 +21,8 @@ _ANY: Final = msgspec.json.Decoder()
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
 _STRING_OR_NAN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\b(?:NaN|Infinity)\b', re.DOTALL)
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+CONTROL: Final = re.compile(rb"[\x00-\x1f]")
 
 
 def is_object(data: bytes) -> bool:
@@ -103,9 +105,14 @@ def strict(data: bytes) -> bytes:
     return _STRING_OR_NAN.sub(lambda found: found[0] if found[0].startswith(b'"') else b"null", data)
 
 
+def escaped(data: bytes) -> bytes:
+    """The same with the control characters in strings as the escapes that JSON demands."""
+    return _STRING.sub(lambda found: CONTROL.sub(lambda control: b"\\u%04x" % control[0][0], found[0]), data)
+
+
 def one_line(data: bytes) -> bytes:
-    """JSON that came over several lines on one: a line break inside it can only be white space."""
-    return data.replace(b"\n", b" ")
+    """JSON that came over several lines on one: a line break in it is white space, or in a string one that should have been escaped."""
+    return escaped(data).replace(b"\n", b" ") if b"\n" in data else data
 
 
 def _pairs(data: bytes, opener: bytes) -> list[tuple[bytes, bytes]]:

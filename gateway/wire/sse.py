@@ -6,12 +6,14 @@ Invariants: where the bytes are cut does not matter; cost is linear in the bytes
 held; what comes out has LF line ends, no comments, no `id`, no `retry` and no empty data.
 
 Lenient where real servers are known to stray, and only where the strict reading would give something that is not JSON: events that
-follow each other with no blank line between, and JSON on a line of its own with no `data:` before it.
+follow each other with no blank line between; JSON on lines of its own with no `data:` before it, or with `error:`, as llama.cpp once
+wrote; bytes that are no UTF-8.
 Source: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from gateway.wire.jsontext import is_object
@@ -20,6 +22,9 @@ BOM: Final = b"\xef\xbb\xbf"
 COMMENT_HEARTBEAT: Final = b": keepalive\n\n"
 # Once an `id:` was sent, a comment with a blank line makes openai-python dispatch an empty event and fail (openai-python#2722).
 COMMENT_HEARTBEAT_AFTER_ID: Final = b": keepalive\n"
+_FIELDS: Final = frozenset({b"data", b"event", b"id", b"retry", b""})  # the last: a comment
+_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")  # half a pair as three bytes: CESU-8, which UTF-8 forbids
+_CLOSED: Final = (b"}", b"]", b"}\n", b"]\n")
 
 
 class Event:
@@ -49,50 +54,76 @@ class Decoder:
 
     overflowed: an event grew past `limit_bytes`; nothing more comes out.
     progressed: the last feed held something other than comments and blank lines: the upstream is alive and generating.
+    hanging: what stands unfinished looks, at a glance, like an event that lacks only its blank line.
     """
 
-    __slots__ = ("_buffer", "_carriage_return", "_comment", "_limit_bytes", "_opening", "_read", "overflowed", "progressed")
+    __slots__ = (
+        "_buffer",
+        "_carriage_return",
+        "_comment",
+        "_lenient",
+        "_limit_bytes",
+        "_opening",
+        "_read",
+        "hanging",
+        "overflowed",
+        "progressed",
+    )
 
     def __init__(self, limit_bytes: int, lenient: bool = True) -> None:
         """`lenient`: for protocols whose data is JSON; else only what the standard says is done."""
         self._limit_bytes = limit_bytes
+        self._lenient = lenient
         self._read = read_block if lenient else read_strictly
         self._buffer = bytearray()
         self._carriage_return = False  # a CR ended the last feed: the LF of a CRLF may follow
         self._comment = False  # the line that the buffer ends with, not yet whole, is one
         self._opening: bytes | None = b""  # what came of a possible byte order mark; None once that is settled
+        self.hanging = False
         self.overflowed = False
         self.progressed = False
 
     def feed(self, data: bytes) -> list[Event]:
+        whole = self.whole(data)
+        return self.events_in(whole) if whole else []
+
+    def whole(self, data: bytes) -> bytes:
+        """The whole events that these bytes complete, LF line ends only, each with its blank line; empty if there is none."""
         if self._opening is not None:
             data = self._without_bom(data)
         if self._carriage_return or b"\r" in data:
             data = self._line_feeds_only(data)
         if not data or self.overflowed:
             self.progressed = False
-            return []
+            return b""
         buffer = self._buffer
         if not buffer and data.endswith(b"\n\n"):  # the common case: whole events in one read
             whole = data
+            self.hanging = False
         else:
             scan_from = max(len(buffer) - 1, 0)
             goes_on = bool(buffer) and not buffer.endswith(b"\n")
             buffer += data
             end = buffer.rfind(b"\n\n", scan_from)
+            self.hanging = self._lenient and buffer.endswith(_CLOSED)
             if end < 0:
                 self.progressed = self._lives(data, goes_on)
                 self.overflowed = len(buffer) > self._limit_bytes
-                return []
+                return b""
             whole = bytes(buffer[: end + 2])
             del buffer[: end + 2]
+        if self._lenient and not whole.isascii():
+            whole = well_formed(whole)
+        self.progressed = bool(buffer) and self._lives(bytes(buffer), False)
+        return whole
+
+    def events_in(self, whole: bytes) -> list[Event]:
+        """The events in what `whole` gave, or in a part of it that ends with an event's end."""
         events: list[Event] = []
         for block in whole.split(b"\n\n"):
             if block:
                 self._read(block, events)
-        self.progressed = bool(events)
-        if buffer:
-            self.progressed |= self._lives(bytes(buffer), False)
+        self.progressed |= bool(events)
         return events
 
     def close(self) -> list[Event]:
@@ -102,7 +133,20 @@ class Decoder:
         rest = bytes(self._buffer) + (self._opening or b"")
         self._buffer.clear()
         if rest and not self.overflowed:
-            self._read(rest, events)
+            self._read(well_formed(rest) if self._lenient else rest, events)
+        return events
+
+    def settle(self) -> list[Event]:
+        """As `close`, in midstream, when nothing has followed for long: what stands unfinished stays where it is no whole JSON."""
+        events: list[Event] = []
+        if not self.hanging:
+            return events
+        read_block(well_formed(bytes(self._buffer)), events)
+        if not all(event.data.strip() == b"[DONE]" or is_object(event.data) for event in events):
+            return []
+        if events:
+            self._buffer.clear()
+        self.hanging = False
         return events
 
     def _lives(self, data: bytes, goes_on: bool) -> bool:
@@ -131,6 +175,20 @@ class Decoder:
             data = data.removeprefix(b"\n")
         self._carriage_return = data.endswith(b"\r")
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+def well_formed(data: bytes) -> bytes:
+    """Bytes as UTF-8. Halves of surrogate pairs become the escapes that JSON has for them; anything else is read as every browser reads
+    it: a replacement character stands for what is none. Clients that are strict would break off at such a byte."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        data = _SURROGATE.sub(lambda found: b"\\u%04x" % _code_unit(*found[0]), data).decode("utf-8", "replace").encode()
+    return data
+
+
+def _code_unit(first: int, second: int, third: int) -> int:
+    return (first & 0x0F) << 12 | (second & 0x3F) << 6 | third & 0x3F
 
 
 def read_block(block: bytes, events: list[Event]) -> None:
@@ -167,28 +225,43 @@ def read_lines(block: bytes, events: list[Event]) -> None:
     name: bytes | None = None
     lines: list[bytes] = []
     hopeful = True  # the data so far may be an object to which the next line cannot belong: then a blank line is missing
+    closer = b""  # what ends the JSON that we are in, if it goes on over lines of its own with no `data:` before them
     for line in block.split(b"\n"):
         field, colon, value = line.partition(b":")
         value = value.removeprefix(b" ")
+        begins = _begins_json(value if field == b"data" else line)
+        goes_on = bool(closer) and field not in _FIELDS
         if field == b"event" and colon:
             follows = bool(lines)
-        elif field == b"data":
+        elif field == b"data" or (field == b"error" and value.lstrip()[:1] == b"{"):
             follows = _begins_another(lines, value)
-        elif line.lstrip()[:1] == b"{":  # JSON that lost its `data:`
+        elif begins or goes_on:  # JSON that lost its `data:`
             field, value = b"data", line.strip()
             follows = _begins_another(lines, value)
         else:
             continue
+        if begins:
+            closer = b"]" if value.lstrip().startswith(b"[") else b"}"
+            closer = b"" if value.rstrip().endswith(closer) else closer
+        elif not goes_on or line.startswith(closer):
+            closer = b""
         if follows and hopeful:
             hopeful = is_object(b"\n".join(lines))  # if it is none here, it is none: looked at once, or the cost were the square
             if hopeful:
                 _dispatch(name, lines, events)
                 name, lines = None, []
-        if field == b"data":
-            lines.append(value)
-        else:
+        if field == b"event":
             name = value or None
+        else:
+            lines.append(value)
+            name = name or (field if field == b"error" else None)
     _dispatch(name, lines, events)
+
+
+def _begins_json(line: bytes) -> bool:
+    """An object, or a list of objects; a word in brackets is none."""
+    line = line.strip()
+    return line[:1] == b"{" or (line[:1] == b"[" and line[1:].lstrip()[:1] in (b"", b"{"))
 
 
 def _begins_another(lines: list[bytes], following: bytes) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from dialects.reading import event, meaning, objects, pieces, said
 from gateway.dialects import Chat
 from gateway.piece import Kind
-from support.chunks import DONE, ROLE, call, chunk, compact
+from support.chunks import DONE, ROLE, STOP, call, chunk, compact
 
 
 def calls(*deltas: Any) -> list[str]:
@@ -43,9 +43,39 @@ def test_names_in_parts_are_not_taken_for_repeats() -> None:
     assert got.first.calls[0].name == "get_weather"
 
 
-def test_a_new_id_at_the_same_index_passes() -> None:
-    datas = calls(call(0, "a", "get", "{}"), call(0, "b", "put", "{}"))
-    assert said(pieces(*datas)) == datas
+A, B = call(0, "a", "get", '{"x":1}'), call(0, "b", "put", '{"y":2}')
+ID_ONLY, ARGUMENTS_ONLY = call(0, "b", "put"), call(0, arguments='{"y":2}')
+
+
+@pytest.mark.parametrize(
+    "deltas",
+    [
+        [[A], [B]],
+        [[A, B]],
+        [[A], [ID_ONLY], [ARGUMENTS_ONLY]],
+        [[A], [call(1, "b", "put", "{")], [call(1, arguments='"y":2}')]],
+        [[call(0, "a", "get", "{")], [call(0, "b", "put", "{")], [call(0, "a", None, '"x":1}')], [call(0, "b", None, '"y":2}')]],
+        [[A], [call(0, "b", "put", "{")], [call(0, "changed", None, '"y":2}')]],
+    ],
+    ids=["one after the other", "in one delta", "in fragments", "with their own indexes", "interleaved", "an id that changes"],
+)
+def test_calls_that_share_an_index_get_one_each(deltas: list[list[Any]]) -> None:
+    got = meaning(ROLE, *(chunk(tool_calls=delta) for delta in deltas), STOP, DONE)
+    assert {index: (each.id, each.name, each.arguments, each.id_frames) for index, each in got.first.calls.items()} == {
+        0: ("a", "get", '{"x":1}', 1),
+        1: ("b", "put", '{"y":2}', 1),
+    }
+
+
+def test_a_third_call_finds_the_next_index_free() -> None:
+    third = call(1, "c", "del", "[]")
+    got = meaning(ROLE, *(chunk(tool_calls=[each]) for each in (A, B, third)), STOP, DONE)
+    assert [each.id for _, each in sorted(got.first.calls.items())] == ["a", "b", "c"]
+
+
+def test_calls_as_an_object_are_a_list_of_one() -> None:
+    got = meaning(ROLE, chunk(tool_calls=call(0, "a", "get", "{}")), STOP, DONE)
+    assert (got.first.calls[0].id, got.first.calls[0].arguments) == ("a", "{}")
 
 
 def test_calls_without_index_get_that_of_their_id() -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from dialects.reading import kinds, meaning, objects, pieces, said
 from gateway.dialects import Chat
-from gateway.dialects.base import CUT_FROM_TOKENS
-from gateway.piece import Kind
+from gateway.piece import CUT_FROM_TOKENS, Kind
 from support.chunks import DONE, ROLE, STOP, USAGE, call, chunk, compact
 
 USAGE_CHUNK = chunk(top={"choices": [], "usage": USAGE})

@@ -1,4 +1,4 @@
-"""Event streams of unknown protocols; and the table of heartbeat styles."""
+"""Event streams of unknown protocols."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import json
 import pytest
 
 from dialects.reading import event
-from gateway.dialects import DIALECTS, Chat, Completions, Plain, dialect_of
-from gateway.dialects.heartbeats import style_for
+from gateway.dialects import Chat, Completions, Plain, dialect_of
 from gateway.errors import Failure
 
 
@@ -40,24 +39,3 @@ def test_a_path_speaks_its_dialect(path: bytes, dialect: type[Chat] | None) -> N
 
 def test_only_posts_are_answered_in_a_dialect_of_chunks() -> None:
     assert dialect_of("GET", b"/chat/completions") is None
-
-
-@pytest.mark.parametrize("dialect", [made.name for made in DIALECTS.values()])
-@pytest.mark.parametrize("wanted", ["comment", "chunk", "native"])
-def test_a_style_that_is_asked_for_is_taken(dialect: str, wanted: str) -> None:
-    assert style_for(wanted, dialect, "codex_cli_rs/0.171") == wanted  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("dialect", "agent", "style"),
-    [
-        ("chat", "OpenAI/Python 3.57.0", "comment"),
-        ("chat", "", "comment"),
-        ("responses", "codex_cli_rs/0.171 (Debian)", "native"),
-        ("responses", "curl/8", "comment"),
-        ("messages", "curl/8", "native"),
-        ("plain", "codex", "comment"),
-    ],
-)
-def test_auto_goes_by_dialect_and_client(dialect: str, agent: str, style: str) -> None:
-    assert style_for("auto", dialect, agent) == style
