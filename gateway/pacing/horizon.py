@@ -8,7 +8,9 @@ array); figures describe what is remembered, so an upstream that changes its hab
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from math import sqrt
+from operator import mul
 
 from gateway.piece import Kind
 
@@ -29,20 +31,28 @@ class Silences:
     large_tokens: a large burst, one standard deviation above the mean. run_s: the longest time that a burst took to arrive.
     """
 
-    __slots__ = ("_next", "_rows", "count", "horizon_s", "large_tokens", "mean_s", "mean_tokens", "run_s", "spread_s")
+    __slots__ = ("_next", "_rows", "horizon_s", "large_tokens", "mean_s", "mean_tokens", "run_s", "spread_s")
 
     def __init__(self, like: Silences | None = None) -> None:
         self._rows: array[float] = array("d")
         self._next = 0  # the row that the next silence replaces
-        self.count = 0
         self.horizon_s = self.mean_s = self.spread_s = self.mean_tokens = self.large_tokens = self.run_s = 0.0
         if like is not None:
             self._rows.extend(like._rows)
             self._next = like._next
             self._describe()
 
+    @property
+    def count(self) -> int:
+        return len(self._rows) // _COLUMNS
+
     def learn(self, silence_s: float, seen_s: float, tokens: float, run_s: float) -> None:
         """A burst of `tokens` that took `run_s` to arrive was followed by `silence_s`; all in all `seen_s` passed."""
+        self.note(silence_s, seen_s, tokens, run_s)
+        self._describe()
+
+    def note(self, silence_s: float, seen_s: float, tokens: float, run_s: float) -> None:
+        """As `learn`, for others: the figures here are not renewed, those of what is made like this one will be."""
         row = array("d", (silence_s, seen_s, tokens, run_s))
         if len(self._rows) < REMEMBERED * _COLUMNS:
             self._rows.extend(row)
@@ -50,7 +60,6 @@ class Silences:
             at = self._next * _COLUMNS
             self._rows[at : at + _COLUMNS] = row
             self._next = (self._next + 1) % REMEMBERED
-        self._describe()
 
     def merge(self, other: Silences) -> None:
         """Takes over what another remembers, as if it had come after the own."""
@@ -61,14 +70,12 @@ class Silences:
     def _describe(self) -> None:
         rows = self._rows
         silences = sorted(rows[0::_COLUMNS], reverse=True)
-        count = self.count = len(silences)
+        count = len(silences)
         if not count:
             return
         tokens = rows[2::_COLUMNS]
-        self.mean_s = sum(silences) / count
-        self.spread_s = sqrt(sum((s - self.mean_s) ** 2 for s in silences) / count)
-        self.mean_tokens = sum(tokens) / count
-        deviation = sqrt(sum((n - self.mean_tokens) ** 2 for n in tokens) / count)
+        self.mean_s, self.spread_s = _mean_and_deviation(silences)
+        self.mean_tokens, deviation = _mean_and_deviation(tokens)
         self.large_tokens = min(self.mean_tokens + deviation, max(tokens))
         self.run_s = max(rows[3::_COLUMNS])
         self.horizon_s = silences[0] if count < LEAST else _within_budget(silences, LOST_SHARE * sum(rows[1::_COLUMNS]))
@@ -102,6 +109,13 @@ class Horizon:
             mine.merge(theirs)
         if other.tail_s is not None:
             self.learn_tail(other.tail_s)
+
+
+def _mean_and_deviation(numbers: Sequence[float]) -> tuple[float, float]:
+    count = len(numbers)
+    mean = sum(numbers) / count
+    variance = sum(map(mul, numbers, numbers)) / count - mean * mean  # exact enough for numbers this near to each other
+    return mean, sqrt(variance) if variance > 0.0 else 0.0
 
 
 def _within_budget(longest_first: list[float], budget_s: float) -> float:

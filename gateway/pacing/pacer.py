@@ -127,18 +127,27 @@ class Pacer(Passing):
         silent = now + 0.5 * self._pace.lead_s >= self._left_at + PULSE_S or not self._started
         while queue:
             piece, at = queue[0]
-            if piece.weight:
+            weight = piece.weight
+            if not weight:
+                queue.popleft()
+            else:
                 forced = must - left > ROUNDING or (silent and not left) or (piece.joined and bool(frame))
-                if not forced and (credit - left < -ROUNDING or limit - left < min(piece.weight, LEAST_CUT)):
+                if not forced and (credit - left < -ROUNDING or limit - left < (weight if weight < LEAST_CUT else LEAST_CUT)):
                     break
-                allowed = max(must - left, min(credit, limit) - left, LEAST_CUT)
-                if piece.weight > allowed + _INEXACT:
+                allowed = max(must - left, (credit if credit < limit else limit) - left, LEAST_CUT)
+                if weight > allowed + _INEXACT:
                     piece = self._cut(piece, at, allowed)
-                if piece.weight > limit - left + _INEXACT and not forced and left + self._ceiling.spent > ROUNDING:
-                    break  # it cannot be cut, and waits for a window of its own
+                    if piece.cut is not None and piece.weight > allowed + _INEXACT:  # one event of a run, too heavy by itself
+                        queue.appendleft((piece, at))
+                        piece = self._cut(piece, at, allowed)
+                    weight = piece.weight
+                else:
+                    queue.popleft()
+                if weight > limit - left + _INEXACT and not forced and left + self._ceiling.spent > ROUNDING:
+                    queue.appendleft((piece, at))  # it cannot be cut, and waits for a window of its own
+                    break
                 self._started = True
-                left += piece.weight
-            queue.popleft()
+                left += weight
             self.held_bytes -= piece.size
             frame.append(piece)
             if held is not None:

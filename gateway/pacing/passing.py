@@ -15,8 +15,7 @@ from gateway.pacing.drain import UNLIMITED
 from gateway.pacing.horizon import Horizon
 from gateway.pacing.pace import Pace
 from gateway.pacing.reserve import PULSE_S
-from gateway.pacing.run import Run
-from gateway.piece import Kind, Piece
+from gateway.piece import Kind, Piece, Run
 from gateway.settings import Pacing
 
 LEAST_CUT = 1.0  # tokens: a smaller head would cost an event for a part of a word
@@ -123,7 +122,10 @@ class Passing:
                     break
                 if piece.weight > spare and isinstance(piece, Run):
                     piece = self._cut(piece, at, spare)
-            queue.popleft()
+                else:
+                    queue.popleft()
+            else:
+                queue.popleft()
             self.held_bytes -= piece.size
             left += piece.weight
             pieces.append(piece)
@@ -166,7 +168,8 @@ class Passing:
             piece, at = queue[0]
             if isinstance(piece, Run):
                 piece = self._cut(piece, at, LEAST_CUT)
-            queue.popleft()
+            else:
+                queue.popleft()
             self.held_bytes -= piece.size
             left += piece.weight
             frame.append(piece)
@@ -195,13 +198,18 @@ class Passing:
                 self._pace.promise(at, piece.kind, count)
 
     def _cut(self, piece: Piece, at: float, tokens: float) -> Piece:
-        """The head of the first piece, of about `tokens`, now first in the queue; the piece itself where it has no boundary."""
+        """Takes the head of the first piece from the queue, of about `tokens`; all of it where it has no boundary."""
+        if isinstance(piece, Run):
+            head = piece.take(tokens)
+            if head is not None:
+                return head
+        queue = self._queue
         parts = piece.cut(tokens) if piece.cut is not None else None
         if parts is None:
+            queue.popleft()
             return piece
         head, tail = parts
-        self._queue[0] = (tail, at)
-        self._queue.appendleft((head, at))
+        queue[0] = (tail, at)
         self.held_bytes += head.size + tail.size - piece.size
         self._out -= head.weight + tail.weight - piece.weight  # what is held stays the sum of the pieces' weights
         return head

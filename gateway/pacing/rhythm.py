@@ -105,7 +105,7 @@ class Rhythm:
         if run <= gap and same_kind:
             learned = seen + self._skipped_s
             self.silences.learn(gap, learned, self.run_tokens, run)
-            self._horizon.silences[self._kind or 0].learn(gap, learned, self.run_tokens, run)
+            self._horizon.silences[self._kind or 0].note(gap, learned, self.run_tokens, run)
             self._skipped_s = 0.0
         else:
             self._skipped_s += seen

@@ -1,49 +1,10 @@
-"""Light events of one kind that came at one moment, as one piece: a burst of a thousand is one entry of the queue, a frame one cut.
-
-Their bytes stay their own and they are cut only between two of them. Knows nothing of what they are.
-"""
+"""Neighbours of one kind that came at one moment, as one piece (see `piece.Run`). Knows nothing of what they are."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import accumulate
 
-from gateway.piece import Kind, Piece
-
-
-class Run(Piece):
-    """pieces[start:end]; `ends`: where one may stop, as indexes; `sums`: the tokens up to each of those, from the first piece of all."""
-
-    __slots__ = ("_base", "_ends", "_from", "_pieces", "_sums", "_to")
-
-    def __init__(self, pieces: list[Piece], ends: list[int], sums: list[float], first: int, last: int) -> None:
-        # From border `first` to border `last`: borders are indexes into `ends`, -1 being the beginning.
-        self._pieces, self._ends, self._sums = pieces, ends, sums
-        self._from, self._to = first, last
-        self._base = sums[first] if first >= 0 else 0.0
-        start = ends[first] if first >= 0 else 0
-        self.kind = pieces[start].kind
-        self.weight = sums[last] - self._base
-        self.joined = pieces[start].joined
-        self.size = sum(piece.size for piece in pieces[start : ends[last]]) if first < 0 else 0
-        self.cut = self._cut if last - first > 1 else None
-
-    @property
-    def data(self) -> bytes:  # type: ignore[override]
-        start = self._ends[self._from] if self._from >= 0 else 0
-        return b"".join([piece.data for piece in self._pieces[start : self._ends[self._to]]])
-
-    def _cut(self, tokens: float) -> tuple[Piece, Piece] | None:
-        border = bisect_right(self._sums, self._base + tokens + 1e-9, self._from + 1, self._to) - 1
-        border = max(border, self._from + 1)
-        if border >= self._to:
-            return None
-        head = Run(self._pieces, self._ends, self._sums, self._from, border)
-        tail = Run(self._pieces, self._ends, self._sums, border, self._to)
-        head.size = int(self.size * head.weight / self.weight)  # by weight: what the bound on held bytes needs is about right
-        tail.size = self.size - head.size
-        return head, tail
+from gateway.piece import Kind, Piece, Run
 
 
 def runs(pieces: Iterable[Piece]) -> Iterator[Piece]:
@@ -51,7 +12,8 @@ def runs(pieces: Iterable[Piece]) -> Iterator[Piece]:
     gathered: list[Piece] = []
     kind = Kind.STRUCTURE
     for piece in pieces:
-        light = piece.weight and piece.cut is None
+        # A piece of another type makes its bytes when it leaves (a number that depends on what left before): it is not joined by its bytes.
+        light = piece.weight and (isinstance(piece, Run) or (piece.cut is None and type(piece) is Piece))
         if gathered and not (light and piece.kind is kind):
             yield _run(gathered)
             gathered = []
@@ -67,9 +29,20 @@ def runs(pieces: Iterable[Piece]) -> Iterator[Piece]:
 def _run(pieces: list[Piece]) -> Piece:
     if len(pieces) == 1:
         return pieces[0]
-    sums = list(accumulate([piece.weight for piece in pieces]))
-    ends = list(range(1, len(pieces) + 1))
-    if any(piece.joined for piece in pieces):  # no border before a piece that goes on with a grapheme
-        kept = [at for at in range(len(pieces) - 1) if not pieces[at + 1].joined] + [len(pieces) - 1]
-        sums, ends = [sums[at] for at in kept], [at + 1 for at in kept]
-    return Run(pieces, ends, sums, -1, len(ends) - 1)
+    offsets, sums = [0], [0.0]
+    single = None
+    for piece in pieces:
+        if piece.joined and len(sums) > 1:  # no border before a piece that goes on with a grapheme
+            offset, tokens = offsets.pop(), sums.pop()
+        else:
+            offset, tokens = offsets[-1], sums[-1]
+        if isinstance(piece, Run):
+            ends, weights = piece.parts
+            offsets += [offset + end for end in ends[1:]]
+            sums += [tokens + weight for weight in weights[1:]]
+            single = single or piece.single
+        else:
+            offsets.append(offset + piece.size)
+            sums.append(tokens + piece.weight)
+    raw = b"".join([piece.data for piece in pieces])
+    return Run(pieces[0].kind, raw, offsets, sums, 0, len(sums) - 1, single, pieces[0].joined)

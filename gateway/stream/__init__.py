@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from gateway.stream.machine import Phase, Stream
+from gateway.stream.mendable import MendableStream
 
-__all__ = ["Phase", "Stream"]
+__all__ = ["MendableStream", "Phase", "Stream"]

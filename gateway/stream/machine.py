@@ -6,7 +6,8 @@ Owns the phases of a stream and the clocks that belong to it; the relay feeds it
 where bytes come from or go to.
 
 Phases: HOLDING, until the first real content: nothing of the upstream's has left, a failure can be answered with a status or another
-attempt. OPEN: what comes leaves, paced. CLOSING: the last piece is in the queue. ENDED: the last frame was handed out.
+attempt. OPEN: what comes leaves, paced. SEVERED: its upstream died and it may go on (mendable.py). CLOSING: the last
+piece is in the queue. ENDED: the last frame was handed out.
 
 Invariants: what is handed out is a prefix of what came, to the character; after a failure's event nothing follows; a heartbeat stands
 only between events.
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from gateway.dialects.base import Dialect, Style, structure
+from gateway.dialects.base import Dialect, Style
 from gateway.errors import Failure
 from gateway.pacing.clusters import Meter
 from gateway.pacing.run import runs
@@ -25,13 +26,16 @@ from gateway.policy.holding import Releases
 from gateway.policy.timing import Timing
 from gateway.settings import Clocks
 from gateway.stream.clockwork import NEVER, Clockwork
-from gateway.stream.pieces import count, newest
-from gateway.wire.sse import COMMENT_HEARTBEAT, Decoder
+from gateway.stream.endings import EMPTY, INCOMPLETE, SILENT, TOO_LARGE
+from gateway.stream.pieces import count, shed
+from gateway.stream.reading import Read, read_events, read_whole
+from gateway.wire.sse import COMMENT_HEARTBEAT, Decoder, Event
 
 
 class Phase(Enum):
     HOLDING = "holding"
     OPEN = "open"
+    SEVERED = "severed"
     CLOSING = "closing"
     ENDED = "ended"
 
@@ -111,15 +115,18 @@ class Stream:
         """Bytes of the upstream's body."""
         if not self.wants_upstream:
             return
-        events = self._decoder.feed(data)
-        dialect = self.dialect
+        decoder, dialect = self._decoder, self.dialect
+        whole = decoder.whole(data)
+        self._clockwork.hangs(now, decoder.hanging)
         idle = dialect.idle
-        pieces: list[Piece] = []
-        for event in events:
-            pieces += dialect.read(event)
-            if dialect.failure is not None or dialect.ended:
-                break
-        if self._decoder.progressed and dialect.idle - idle < max(len(events), 1):
+        single = self.splits  # whose frames are counted in events
+        self._heed(now, read_events(dialect, decoder.events_in(whole)) if single else read_whole(dialect, decoder, whole), idle)
+
+    def _heed(self, now: float, read: Read, idle: int) -> None:
+        """What was read, and what follows from it. `idle`: the events that said nothing before."""
+        dialect = self.dialect
+        pieces, events = read
+        if self._decoder.progressed and dialect.idle - idle < max(events, 1):
             self._clockwork.heard = now
         self._take(now, pieces)
         if dialect.failure is not None:
@@ -129,11 +136,12 @@ class Stream:
             self._whole(now)
             return
         if self._decoder.overflowed:
-            self.fail(now, Failure("upstream_event_too_large", "The upstream sent an event larger than limits.event_bytes; raise it."))
+            self.fail(now, TOO_LARGE)
         elif events and dialect.closes:
             if dialect.settled and dialect.committed:
-                self.pacer.end(now)
-                self._clockwork.proven(now)
+                if not dialect.doubtful:
+                    self.pacer.end(now)
+                self._clockwork.proven(now, dialect.doubtful)
             else:  # a finish reason that was none
                 self._clockwork.closing_at = NEVER
 
@@ -142,7 +150,7 @@ class Stream:
         if not self.wants_upstream:
             return
         dialect = self.dialect
-        for event in self._decoder.close():
+        for event in self._late_events(now, self._decoder.close(), True):
             self._take(now, dialect.read_last(event))
         if dialect.failure is not None:
             self.fail(now, dialect.failure)
@@ -150,10 +158,8 @@ class Stream:
             self._finish(now)
         elif failure is not None:
             self.fail(now, failure)
-        elif not dialect.committed:
-            self.fail(now, Failure("upstream_empty", "The upstream ended its answer before it said anything. Ask again."))
         else:
-            self.fail(now, Failure("upstream_incomplete", "The upstream ended its answer in the middle, so it is cut short. Ask again."))
+            self.fail(now, INCOMPLETE if dialect.committed else EMPTY)
 
     def fail(self, now: float, failure: Failure) -> None:
         """The stream ends with this failure, told after what is held. Before the first content it is the caller's to answer."""
@@ -192,6 +198,10 @@ class Stream:
                 self.pacer.push(now, piece)
             self._held_back = []
 
+    def _late_events(self, now: float, events: list[Event], last: bool) -> list[Event]:
+        """Those that lacked their blank line. `last`: nothing follows."""
+        return events
+
     def _finish(self, now: float) -> None:
         """Whole, though the dialect's closing line is missing."""
         if not self.dialect.ended:
@@ -202,16 +212,26 @@ class Stream:
         self.wants_upstream = False
         self._clockwork.closing_at = NEVER
         if self.phase is Phase.HOLDING:  # an end without any content, or a [DONE] alone
-            self.fail(now, Failure("upstream_empty", "The upstream ended its answer before it said anything. Ask again."))
+            self.fail(now, EMPTY)
             return
         self.pacer.end(now)
         self.phase = Phase.CLOSING if not self.pacer.empty else Phase.ENDED
+
+    def restart(self, now: float, dialect: Dialect) -> None:
+        """Another attempt begins, since nothing of the one that failed has left: what was held back of it goes, heartbeats go on."""
+        dialect.follow(self.dialect)
+        self.dialect = dialect
+        self.failure = None
+        self.wants_upstream = True
+        self._decoder = Decoder(self._event_bytes, lenient=dialect.closes)
+        self._held_back, self._held_back_bytes = [], 0
+        self._clockwork.restart(now)
 
     # What goes out
 
     def due(self, now: float) -> bytes:
         """The frame to write now, in one write; empty where there is none. Ask when bytes came, at the shared timer and at `wakeup`."""
-        if self.phase is Phase.OPEN or self.phase is Phase.CLOSING:
+        if self.phase is not Phase.HOLDING and self.phase is not Phase.ENDED:
             pieces = self.pacer.due(now)
             if pieces:
                 if count(self.delivered, now, pieces) and self.first_sent_at is None:
@@ -220,18 +240,17 @@ class Stream:
                     self.phase = Phase.ENDED
                 self._clockwork.sent = now
                 frame = pieces[0].data if len(pieces) == 1 else b"".join([piece.data for piece in pieces])
-                return frame if self.timing is None else self._told(now, self.timing) + frame
+                timing, last = self.timing, self.phase is Phase.ENDED
+                return frame if timing is None else timing.before(now, self.arrived, self.delivered, last) + frame
         return b""
-
-    def _told(self, now: float, timing: Timing) -> bytes:
-        told = timing.first(now, self.arrived.first_at) if self.first_sent_at is not None else b""
-        if self.phase is Phase.ENDED:
-            told += timing.last(now, sum(self.arrived.clusters), sum(self.delivered.clusters))
-        return told
 
     def tick(self, now: float) -> bytes:
         """What the slow clocks want at `wakeup`: a heartbeat to write, or nothing. May end the stream (see `failure`)."""
         clockwork = self._clockwork
+        if now >= clockwork.hanging_at and self.wants_upstream:
+            clockwork.hanging_at = NEVER
+            idle = self.dialect.idle
+            self._heed(now, read_events(self.dialect, self._late_events(now, self._decoder.settle(), False)), idle)
         if now >= clockwork.closing_at:
             self._finish(now)
         elif self.wants_upstream:
@@ -242,7 +261,7 @@ class Stream:
                 if self.dialect.closes and self.dialect.proven and self.dialect.committed:
                     self._finish(now)  # a finish reason that was not believed when it came; by now it may be
                     return b""
-                self.fail(now, Failure("upstream_silent", "The upstream fell silent for longer than clocks.silence. Ask again."))
+                self.fail(now, SILENT)
         if self.phase is Phase.ENDED or not clockwork.heartbeat_due(now):
             return b""
         if self.phase is Phase.HOLDING and self.failure is not None:
@@ -269,13 +288,7 @@ class Stream:
 
     def shed(self, now: float, keep_bytes: int) -> None:
         """For live viewers (`overflow: drop_oldest`): let go of the oldest text beyond `keep_bytes`, and say so in the stream."""
-        kept, dropped = newest(self.pacer.flush(), keep_bytes)
-        if dropped:
-            told = b": decluster dropped about %d tokens for a client that reads too slowly\n\n" % round(dropped)
-            self.pacer.push(now, structure(told))
-            self.shed_tokens += dropped
-        for piece in kept:
-            self.pacer.push(now, piece)
+        self.shed_tokens += shed(self.pacer, now, keep_bytes)
         if self.phase is Phase.CLOSING:
             self.pacer.end(now)
 
@@ -283,6 +296,11 @@ class Stream:
     def pacing(self) -> bool:
         """Whether `due` has something to hand out sooner or later without another arrival."""
         return not self.pacer.empty
+
+    @property
+    def closes_soon(self) -> bool:
+        """Whether `wakeup` is nearer than it was, now that bytes came."""
+        return self.dialect.settled or self._decoder.hanging
 
     def next_frame(self) -> float:
         """When `due` has something to hand out without another arrival."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from gateway.dialects.base import structure
 from gateway.pacing.clusters import Meter
 from gateway.piece import Kind, Piece
+from gateway.policy.holding import Releases
 
 _SHEDDABLE: Final = (Kind.CONTENT, Kind.REASONING)  # half of a tool's arguments is worth nothing
 
@@ -26,6 +28,16 @@ def count(meter: Meter, now: float, pieces: list[Piece]) -> bool:
     if tokens:
         meter.add(now, tokens, kind)
     return any_tokens
+
+
+def shed(pacer: Releases, now: float, keep_bytes: int) -> float:
+    """Let go of the oldest text that is held beyond `keep_bytes`, with a comment in its place. The tokens that went."""
+    kept, dropped = newest(pacer.flush(), keep_bytes)
+    if dropped:
+        pacer.push(now, structure(b": decluster dropped about %d tokens for a client that reads too slowly\n\n" % round(dropped)))
+    for piece in kept:
+        pacer.push(now, piece)
+    return dropped
 
 
 def newest(pieces: list[Piece], keep_bytes: int) -> tuple[list[Piece], float]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
-from gateway.dialects.base import CUT_FROM_TOKENS
+from gateway.piece import CUT_FROM_TOKENS
 from gateway.dialects.text import cut_at, joins, weigh
 from gateway.pacing.pacer import Pacer, Unpaced
 from gateway.pacing.run import runs

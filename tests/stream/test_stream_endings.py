@@ -44,14 +44,14 @@ def code(relay: Relay) -> str:
     [
         ({"first_content": 30}, [], 30.0, "upstream_first_content_timeout"),
         ({"first_content": 30}, [(5.0, sse([ROLE])), (29.0, b": still here\n\n")], 30.0, "upstream_first_content_timeout"),
-        ({"silence": 20}, [], 20.0, "upstream_silent"),
-        ({"silence": 20}, [(5.0, b"data: {")], 25.0, "upstream_silent"),
-        ({"silence": 20}, [(5.0, b": still here\n\n"), (15.0, sse([ROLE]))], 20.0, "upstream_silent"),
+        ({"silence": 20, "first_content": None}, [], 20.0, "upstream_silent"),
+        ({"silence": 20, "first_content": None}, [(5.0, b"data: {")], 25.0, "upstream_silent"),
+        ({"silence": 20, "first_content": None}, [(5.0, b": still here\n\n"), (15.0, sse([ROLE]))], 20.0, "upstream_silent"),
         ({"total": 40}, [(at, sse([ROLE])) for at in range(1, 60)], 40.0, "upstream_total_timeout"),
     ],
 )
 def test_clock_ends_a_stream_before_its_content(
-    clocks: dict[str, float], arrivals: list[tuple[float, bytes]], at: float, reason: str
+    clocks: dict[str, float | None], arrivals: list[tuple[float, bytes]], at: float, reason: str
 ) -> None:
     relay = Relay(stream(every=100.0, clocks=clocks))
     relay.play(arrivals)
