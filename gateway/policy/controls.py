@@ -62,6 +62,7 @@ class Controls:
     """raw: None leaves it to the settings. frame_tokens: the most in one frame. held_reasoning_tokens: the most held back.
 
     reasoning_limit: the most that was asked for, for an upstream that knows such a limit; `wish` holds the gateway's own.
+    cursor: UTF-16 units of content that the client has already; None where it wants no stream that it could go on with.
     """
 
     raw: bool | None = None
@@ -70,7 +71,9 @@ class Controls:
     paging: Paging | None = None
     wish: Wish = field(default_factory=Wish)
     reasoning_limit: int | None = None
+    budget_usd: float | None = None
     timing: bool = False
+    cursor: int | None = None
 
 
 class _InvalidError(Exception):
@@ -99,12 +102,8 @@ def _read(
     carried: Carried, fields: list[tuple[bytes, bytes]], dialect: str, reasoning: Reasoning, model: str | None, upstream_limits: bool
 ) -> Controls:
     options = carried.stream_options if isinstance(carried.stream_options, dict) else {}
-    _whole(
-        options.get("cursor_resume"), "stream_options.cursor_resume", 0, 2**53
-    )  # resuming is a header's and a later matter; checked all the same
     if options.get("chunk_overlap") not in (None, 0) or isinstance(options.get("chunk_overlap"), bool):
         raise _InvalidError("stream_options.chunk_overlap", "0 only: frames never overlap")
-    _amount(fields, b"x-budget-usd")
     hint = _flag(options.get("cluster_hint"), "stream_options.cluster_hint")
     mode = _word(fields, b"x-client-streams", ("raw", "smooth"))
     limit = _whole(carried.max_reasoning_tokens, "max_reasoning_tokens", 0, _MOST_TOKENS)
@@ -121,7 +120,9 @@ def _read(
             begins_inside=model in reasoning.begins_inside,
         ),
         reasoning_limit=limit,
+        budget_usd=_amount(fields, b"x-budget-usd"),
         timing=_word(fields, b"x-stream-timing", ("true", "false")) == "true",
+        cursor=_whole(options.get("cursor_resume"), "stream_options.cursor_resume", 0, 2**53),
     )
 
 

@@ -5,6 +5,18 @@ Owns their wording. They stand before a frame, so at its boundary; clients that 
 
 from __future__ import annotations
 
+from typing import Protocol
+
+
+class Counted(Protocol):
+    """One side's meter, as far as it is told of here."""
+
+    @property
+    def first_at(self) -> float | None: ...
+
+    @property
+    def clusters(self) -> list[int]: ...
+
 
 class Timing:
     """One stream's; `began`: when the request came, in seconds on the stream's clock."""
@@ -12,6 +24,11 @@ class Timing:
     def __init__(self, began: float) -> None:
         self._began = began
         self._told_first = False
+
+    def before(self, now: float, arrived: Counted, delivered: Counted, last: bool) -> bytes:
+        """What belongs before the frame of this moment, which the meters count already."""
+        told = self.first(now, arrived.first_at) if delivered.first_at is not None else b""
+        return told + self.last(now, sum(arrived.clusters), sum(delivered.clusters)) if last else told
 
     def first(self, now: float, arrived_at: float | None) -> bytes:
         """Before the first frame with a token; empty once that was told."""

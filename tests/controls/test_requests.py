@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from gateway.settings import Reasoning, Settings
+from gateway.settings import ModelPrice, Reasoning, Settings
 from support import plays, sse
 from support.chunks import DONE, ROLE, STOP, Collected, chunk, collect
 from support.client import Answer, Client, ask, chat_body, stream
@@ -35,12 +35,15 @@ EVERY_CONTROL: dict[str, Any] = {
 }
 EVERY_HEADER = [("x-client-streams", "smooth"), ("x-cluster", "false"), ("x-stream-timing", "true"), ("x-budget-usd", "0.5")]
 
+# what x-budget-usd wants to know; usage is another matter (tests/cost)
+PRICED = {"catalogue": False, "ask_usage": "never", "prices": (ModelPrice(("m-test",), 1.0, 1.0),)}
+
 
 async def asked(
     headers: Any = (), *, upstream: dict[str, Any] | None = None, events: list[str] | None = None, **body: Any
 ) -> tuple[Answer, Attempt]:
     async with ScriptedUpstream(plays.events(*(events or STREAM))) as scripted:
-        settings = settings_for(scripted.url, upstream=upstream or {})
+        settings = settings_for(scripted.url, upstream=upstream or {}, cost=PRICED)
         async with serving(settings) as gateway:
             answer = await stream(gateway.port, headers, **body)
             await gateway.idle()

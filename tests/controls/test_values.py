@@ -81,13 +81,15 @@ def test_a_wrong_header_is_a_400_that_names_it(name: bytes, value: bytes) -> Non
     assert (failure.code, failure.param) == ("invalid_control", name.decode())
 
 
-@pytest.mark.parametrize("value", [b"0", b"0.25", b" 12 ", b".5"])
-def test_a_budget_is_an_amount(value: bytes) -> None:
-    assert taken(fields=[(b"x-budget-usd", value)]) == Controls()
+@pytest.mark.parametrize(("value", "usd"), [(b"0", 0.0), (b"0.25", 0.25), (b" 12 ", 12.0), (b".5", 0.5)])
+def test_a_budget_is_an_amount(value: bytes, usd: float) -> None:
+    assert taken(fields=[(b"x-budget-usd", value)]) == Controls(budget_usd=usd)
 
 
-def test_resuming_is_checked_and_otherwise_left_alone() -> None:
-    assert taken({"stream_options": {"cursor_resume": 0, "chunk_overlap": 0, "include_usage": True}}) == Controls()
+def test_a_cursor_is_a_place_and_no_overlap_is_nothing() -> None:
+    assert taken({"stream_options": {"cursor_resume": 0, "chunk_overlap": 0, "include_usage": True}}) == Controls(cursor=0)
+    assert taken({"stream_options": {"cursor_resume": 7}}) == Controls(cursor=7)
+    assert taken({"stream_options": {"cursor_resume": None}}) == Controls()
 
 
 def test_the_header_wins_over_the_hint_and_the_hint_over_the_settings() -> None:
