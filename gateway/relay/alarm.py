@@ -37,3 +37,12 @@ class Alarm:
     def _fire(self) -> None:
         self._handle = None
         self._ring()
+
+    def close(self) -> None:
+        """It rings no more, and lets go of whom it rang."""
+        self.clear()
+        self._ring = _nobody
+
+
+def _nobody() -> None:
+    """Whom a closed alarm rings."""

@@ -1,6 +1,6 @@
 """One streamed answer: where the pure machine meets IO.
 
-Owns the attempt at the upstream, the pump in both directions, the timers and the ending of one stream. Everything here happens in
+Owns the pump in both directions, the timers and the ending of one stream; its attempts are relay/pursuit's. Everything here happens in
 callbacks of the event loop: bytes from the upstream are decoded, paced and written in the turn in which they came.
 
 Invariants: the response begins once, with a status that is true: 200 only when content or a heartbeat leaves. The upstream is let go of in
@@ -16,18 +16,17 @@ from typing import Final
 import httpx
 
 from gateway.clock import Ticker
+from gateway.dialects.base import Dialect
 from gateway.errors import Failure
 from gateway.relay.alarm import Alarm
-from gateway.relay.attempt import Opening, attempt
-from gateway.relay.channel import Send
+from gateway.relay.channel import Direct, Send
 from gateway.relay.failures import in_the_answer
-from gateway.relay.intake import Intake, unreadable
 from gateway.relay.outlet import Outlet
-from gateway.relay.tap import Tap
+from gateway.relay.pursuit import Mending, Pursuit
+from gateway.relay.tries import Tries
 from gateway.settings import Settings
 from gateway.stream import Phase, Stream
 from gateway.wire import headers
-from gateway.wire.coding import CodingError
 
 FAR_S: Final = 0.080  # a frame that is further off than this is left to the slow timer: the ticker would ask in vain
 
@@ -36,22 +35,30 @@ class Exchange:
     """Drive it with `run`; read `stream`, `status` and `client_gone` afterwards."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, ticker: Ticker, stream: Stream, send: Send, settings: Settings, request_id: bytes
+        self,
+        loop: asyncio.AbstractEventLoop,
+        ticker: Ticker,
+        stream: Stream,
+        send: Send,
+        settings: Settings,
+        request_id: bytes,
+        direct: Direct | None = None,
     ) -> None:
         self.stream = stream
         self._passed_status = 0
-        self.client_gone = False
+        self.client_gone = self.stalled = False  # stalled: gone, because it took nothing for clocks.client_stall
+        self.mending: Mending | None = None  # for a stream that may go on after its upstream died
+        self.spent: Callable[[float], Failure | None] | None = None  # told the tokens that have come: the budget that they use up
         self._loop = loop
         self._ticker = ticker
-        self._outlet = Outlet(loop, send, request_id, self._drained, self.leave)
-        self._tap = Tap(loop)
+        self._outlet = Outlet(loop, send, request_id, self._drained, self.leave, direct)
         self._clocks = settings.clocks
         self._limits = settings.limits
         self._drops_oldest = settings.overflow == "drop_oldest"
-        self._intake: Intake | None = None
         self._slot: int | None = None
-        self._alarm = Alarm(loop, lambda: self._guard(self._timed))
-        self._attempt: asyncio.Task[None] | None = None
+        self._alarm = Alarm(loop, self._timed)
+        self._pursuit: Pursuit | None = None
+        self._committed = False
         self.done: asyncio.Future[None] = loop.create_future()
 
     @property
@@ -59,76 +66,75 @@ class Exchange:
         """Of the response; 0 until it has begun."""
         return self._outlet.status or self._passed_status
 
-    # The attempt
+    # The attempts
 
-    async def run(self, opening: Opening, passing: Callable[[httpx.Response], Awaitable[None]]) -> None:
-        """Open the upstream's answer and stream it to the end. `passing` takes over an answer that is to be passed on as it is."""
-        self._attempt = self._loop.create_task(self._open(opening, passing))
-        self._attempt.add_done_callback(self._attempted)
+    async def run(
+        self,
+        tries: Tries,
+        passing: Callable[[httpx.Response], Awaitable[None]],
+        renewed: Callable[[], Dialect],
+        response: httpx.Response | None = None,
+    ) -> None:
+        """Stream the upstream's answer to the end, `response` or what the tries bring. `passing` takes over an answer that is to be passed
+        on as it is. `renewed` gives the dialect of a further attempt."""
+        self._passing = passing
+        self._pursuit = Pursuit(self._loop, tries, self, self._limits.event_bytes, renewed, self.mending)
+        self._pursuit.begin(response)
         self._arm()
         try:
             await self.done
         finally:
             self._let_go()
+            self._outlet.close()
+            self._alarm.close()
+            if self.client_gone or not self.done.done() or self.done.cancelled():
+                tries.left()
+            else:
+                tries.over(self.stream.failure)
+            # So that all of it is freed at once, and not by the garbage collector.
+            self._pursuit = self.spent = self.mending = None
+            del self._passing
 
-    async def _open(self, opening: Opening, passing: Callable[[httpx.Response], Awaitable[None]]) -> None:
-        response = await attempt(opening, self._clocks.headers)
+    async def answered(self, response: httpx.Response | Failure) -> None:
         if isinstance(response, Failure):
-            self._fail(response)
+            self.failed(response)
             return
-        if not 200 <= response.status_code < 300 and not self._outlet.status:
+        if not 200 <= response.status_code < 300 and not self._outlet.status and not self._committed:
             self._alarm.clear()  # from here on it is a plain answer, without heartbeats
             self._passed_status = response.status_code
             self.stream.failure = Failure("upstream_error", "the upstream refused", response.status_code)
             try:
-                await passing(response)
+                await self._passing(response)
             except httpx.TransportError as error:  # and the client's message is left unfinished, which tells it so
                 self.stream.failure = in_the_answer(error)
             self._finish()
             return
-        self._take(response)
-
-    def _attempted(self, attempt: asyncio.Task[None]) -> None:
-        if not attempt.cancelled() and (error := attempt.exception()) is not None:
-            self._crash(error)
-
-    def _take(self, response: httpx.Response) -> None:
         self._outlet.fields = headers.of_a_stream(response.headers.raw)
-        try:
-            self._intake = Intake(response, self.stream.dialect, self._limits.event_bytes)
-        except CodingError as error:
-            self._fail(unreadable(error))
-            return
         if not self.stream.dialect.closes:
             self._outlet.begin(response.status_code)
             self.stream.begin(self._loop.time())
-        self._tap.open(response, self)
+        if self._pursuit is not None:
+            self._pursuit.take(response)
         if not self.stream.wants_upstream:  # all of it had come already
             self._release_upstream()
 
-    # The upstream's side: a sink
-
-    def data(self, chunk: bytes) -> None:
-        if self._tap.lingering:
-            return
-        self._guard(self._receive, chunk)
-
-    def _receive(self, chunk: bytes) -> None:
-        intake = self._intake
-        if intake is not None and not intake.transparent:
-            fed = intake.feed(chunk)
-            if isinstance(fed, Failure):
-                self._fail(fed)
-                return
-            chunk = fed
+    def arrived(self, data: bytes) -> None:
         now = self._loop.time()
         stream = self.stream
-        stream.receive(now, chunk)
+        stream.receive(now, data)
+        if self.spent is not None and stream.wants_upstream and (failure := self.spent(stream.arrived.tokens)) is not None:
+            self.failed(failure)
+            return
         self._flush(now)
-        if stream.dialect.settled:  # it closes soon, whatever comes
+        if stream.closes_soon:
             self._arm()
         if stream.held_bytes > self._limits.stream_bytes:
             self._overflow(now)
+
+    def ended(self, failure: Failure | None) -> None:
+        now = self._loop.time()
+        self.stream.upstream_ended(now, failure)
+        self._flush(now)
 
     def _overflow(self, now: float) -> None:
         """More is held than the bound allows: it goes to a client that takes it; else the upstream waits, or the oldest is dropped."""
@@ -137,36 +143,21 @@ class Exchange:
             self._flush(now)
         elif self._drops_oldest:
             self.stream.shed(now, self._limits.stream_bytes // 2)
-        else:
-            self._tap.pause()
-
-    def end(self, error: Exception | None) -> None:
-        self._tap.ended()
-        if self._tap.lingering:
-            return
-        self._guard(self._end, error)
-
-    def _end(self, error: Exception | None) -> None:
-        now = self._loop.time()
-        if self._intake is not None and error is None:
-            rest = self._intake.finish()
-            if isinstance(rest, Failure):
-                self._fail(rest)
-                return
-            self.stream.receive(now, rest)
-        self.stream.upstream_ended(now, None if error is None else in_the_answer(error))
-        self._flush(now)
+        elif self._pursuit is not None:
+            self._pursuit.tap.pause()
 
     # The client's side
 
     def on_tick(self, now: float) -> bool:
         """Asked each frame while tokens are held."""
-        if not self._outlet.blocked:
-            self._guard(self._flush, now)
-        if self._slot is not None and self.stream.next_frame() > now + FAR_S:
-            self._slot = None
-            self._arm()
-            return False
+        try:  # `_guard` in place: this is once a frame
+            if not self._outlet.blocked:
+                self._flush(now)
+            if self._slot is not None and self.stream.next_frame() > now + FAR_S:
+                self._slot = None
+                self._arm()
+        except Exception as error:
+            self.crashed(error)
         return self._slot is not None
 
     def leave(self) -> None:
@@ -175,59 +166,80 @@ class Exchange:
             self.client_gone = True
             self._finish()
 
+    def give_up(self, failure: Failure) -> None:
+        """Nobody is there any more, which is no fault of the upstream's: end with this failure."""
+        self.client_gone = True
+        self.failed(failure)
+
     def shut_down(self) -> None:
         """The grace is over: end with an honest error."""
-        self._fail(Failure("shutting_down", "The gateway is shutting down and could not finish this answer. Ask again."))
+        self.failed(Failure("shutting_down", "The gateway is shutting down and could not finish this answer. Ask again."))
 
     def _flush(self, now: float) -> None:
         """Write what is due, and see to the ends of both sides."""
-        stream = self.stream
-        if self.done.done():
+        stream, outlet = self.stream, self._outlet
+        if self.done.done() or outlet.over:
             return
         if stream.phase is Phase.HOLDING:
             if stream.failure is not None:
-                self._refuse(now, stream.failure)
+                self._try_again(now, stream.failure)
             return
-        if not self._outlet.blocked:
+        if not self._committed and self._pursuit is not None:
+            self._committed = True
+            self._pursuit.tries.answered()
+        if stream.phase is Phase.SEVERED and self._pursuit is not None and self._pursuit.mended(now):
+            self._arm()
+        if not outlet.blocked:
             frame = stream.due(now)
             while frame:
-                self._outlet.frame(frame)
-                frame = stream.due(now) if stream.splits and not self._outlet.blocked else b""
-            if stream.phase is Phase.ENDED and not self._outlet.blocked:
-                self._outlet.end()
-                self._finish()
-                return
+                outlet.frame(frame)
+                frame = stream.due(now) if stream.splits and not outlet.blocked else b""
+            if stream.phase is Phase.ENDED and not outlet.blocked:
+                outlet.end(self._finish)
         if not stream.wants_upstream:
             self._release_upstream()
-        elif stream.held_bytes < self._limits.stream_bytes // 2:
-            self._tap.resume()
-        if self._slot is None and stream.pacing:
-            if stream.next_frame() > now + FAR_S:
+        elif self._pursuit is not None and self._pursuit.tap.paused and stream.held_bytes < self._limits.stream_bytes // 2:
+            self._pursuit.tap.resume()
+        if outlet.over:
+            self._arm()
+        elif self._slot is None and stream.pacing:
+            at = stream.next_frame()
+            if at <= now + FAR_S:
+                self._slot = self._ticker.add(self)
+            elif outlet.blocked:
                 self._arm()
             else:
-                self._slot = self._ticker.add(self)
+                self._alarm.set(at)  # for the slow clocks it is set already
 
     def _drained(self) -> None:
         now = self._loop.time()
         self.stream.waited_for_client(now)
         self._flush(now)
 
-    def _fail(self, failure: Failure) -> None:
+    def failed(self, failure: Failure) -> None:
         now = self._loop.time()
         self.stream.fail(now, failure)
         if not self.done.done():
-            self._release_upstream()
             self._flush(now)
+
+    def _try_again(self, now: float, failure: Failure) -> None:
+        """A failure before any content: another attempt takes its place, or it is the answer."""
+        if self.client_gone or self._pursuit is None or not self._pursuit.tried_again(failure):
+            self._refuse(now, failure)
+            return
+        self._outlet.fields = headers.STREAM_FIELDS
+        self._arm()
 
     def _refuse(self, now: float, failure: Failure) -> None:
         """A failure before any content: a status if the response has not begun, else an event."""
         self._release_upstream()
+        if self._pursuit is not None:
+            failure = self._pursuit.tries.last_words(failure)
         if self._outlet.status:
             self.stream.tell(now)
             self._flush(now)
             return
-        self._outlet.whole(failure.http_status, self.stream.dialect.error_body(failure), list(failure.headers))
-        self._finish()
+        self._outlet.whole(failure.http_status, self.stream.dialect.error_body(failure), list(failure.headers), self._finish)
 
     # Timers and ends
 
@@ -243,10 +255,16 @@ class Exchange:
         self._alarm.set(at)
 
     def _timed(self) -> None:
-        now = self._loop.time()
+        try:  # there is nobody above who could be told of a fault
+            self._see_to(self._loop.time())
+        except Exception as error:
+            self.crashed(error)
+
+    def _see_to(self, now: float) -> None:
         if self._outlet.blocked:
             stall = self._clocks.client_stall
             if stall is not None and now >= self._outlet.blocked_since + stall:
+                self.stalled = True
                 self.leave()
                 return
             self._alarm.set(now + min(stall or 1.0, 1.0))
@@ -259,19 +277,10 @@ class Exchange:
 
     def _release_upstream(self) -> None:
         """It is not wanted any more. After a whole answer its connection can be used again, so the message's end is waited for."""
-        if self.stream.failure is None and self.stream.phase in (Phase.CLOSING, Phase.ENDED):
-            self._tap.linger()
-        else:
-            self._tap.close()
+        if self._pursuit is not None:
+            self._pursuit.release(self.stream.failure is None and self.stream.phase in (Phase.CLOSING, Phase.ENDED))
 
-    def _guard(self, step: Callable[..., None], *values: object) -> None:
-        """A step of a callback: there is nobody above who could be told of a fault in it."""
-        try:
-            step(*values)
-        except Exception as error:
-            self._crash(error)
-
-    def _crash(self, error: BaseException) -> None:
+    def crashed(self, error: BaseException) -> None:
         """A fault of ours in a callback: `run` raises it, and the client's message is left unfinished."""
         if not self.done.done():
             self.done.set_exception(error)
@@ -289,9 +298,7 @@ class Exchange:
         if self._slot is not None:
             self._ticker.remove(self, self._slot)
             self._slot = None
-        if self._attempt is not None and not self._attempt.done() and self._attempt is not asyncio.current_task():
-            self._attempt.cancel()
-        if self.client_gone or not self.done.done():
-            self._tap.close()
+        if self._pursuit is not None and (self.client_gone or not self.done.done() or self.stream.failure is not None):
+            self._pursuit.stop()
         else:
             self._release_upstream()

@@ -16,12 +16,16 @@ from gateway.wire import headers
 from gateway.wire.coding import CodingError, Decompressor, codings
 
 _STREAM: Final = (b"text/event-stream", b"")  # servers that forget the type send events all the same
+_FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:", b":")  # what only an event stream begins with: no JSON, HTML or sentence does
+_PLAIN: Final = (*_FIELDS[:-1], b": ")  # what no compressed body begins with
+_BEFORE: Final = b"\xef\xbb\xbf\r\n"
+_GZIP: Final = b"\x1f\x8b"
 
 
 class Intake:
     """`feed` each read, `finish` at the end; both give SSE bytes or the Failure that the answer comes to."""
 
-    __slots__ = ("_decompressors", "_dialect", "_gathered", "_limit_bytes", "_media_type", "_status")
+    __slots__ = ("_begun", "_decompressors", "_dialect", "_gathered", "_limit_bytes", "_media_type", "_status")
 
     def __init__(self, response: httpx.Response, dialect: Dialect, limit_bytes: int) -> None:
         """CodingError where the answer's coding is not known."""
@@ -32,15 +36,18 @@ class Intake:
         self._media_type = headers.media_type(fields)
         self._dialect = dialect
         self._limit_bytes = limit_bytes
+        self._begun: bytes | None = b""  # what came of a body whose first bytes do not yet tell whether it is compressed
         streams = self._status < 300 and self._media_type in _STREAM
         self._gathered: bytearray | None = None if streams else bytearray()
 
     @property
     def transparent(self) -> bool:
         """Whether `feed` would only give back what it gets."""
-        return not self._decompressors and self._gathered is None
+        return not self._decompressors and self._gathered is None and self._begun is None
 
     def feed(self, data: bytes) -> bytes | Failure:
+        if self._begun is not None:
+            data = self._settle(self._begun + data)
         try:
             for decompressor in self._decompressors:
                 data = decompressor.feed(data)
@@ -58,12 +65,28 @@ class Intake:
             return Failure("upstream_event_too_large", "The upstream's answer is larger than limits.event_bytes; raise it.")
         return b""
 
+    def _settle(self, begun: bytes) -> bytes:
+        """Some middle hops decompress and keep the header, others compress and add none: the first bytes say more than the header does."""
+        if len(begun) < len(_GZIP) or (self._decompressors and any(field.startswith(begun) for field in _PLAIN)):
+            self._begun = begun
+            return b""
+        self._begun = None
+        if not self._decompressors and begun.startswith(_GZIP):
+            self._decompressors = [Decompressor(b"gzip", self._limit_bytes)]
+        elif self._decompressors and begun.lstrip(_BEFORE).startswith(_PLAIN):
+            self._decompressors = []
+        return begun
+
     @staticmethod
-    def _says_events(begun: bytearray) -> bool:
-        """Whether a body begins as only an event stream does: no JSON, HTML or plain sentence opens with a field's name."""
-        return bytes(begun[:64]).lstrip(b"\xef\xbb\xbf\r\n").startswith((b"data:", b"event:", b": "))
+    def _says_events(begun: bytes | bytearray) -> bool:
+        return bytes(begun[:64]).lstrip(_BEFORE).startswith(_FIELDS)
 
     def finish(self) -> bytes | Failure:
+        if self._begun:
+            begun, self._begun = self._begun, None
+            fed = self.feed(begun)
+            if isinstance(fed, Failure) or self._gathered is None:
+                return fed
         if self._gathered is None:
             return b""
         body = bytes(self._gathered)

@@ -25,6 +25,7 @@ class Peer:
         self.yields = False
         self.drained = 0
         self.broken = 0
+        self.over = 0
 
     async def send(self, message: Any) -> None:
         if self.yields:
@@ -43,6 +44,9 @@ class Peer:
 
     def _broken(self) -> None:
         self.broken += 1
+
+    def _over(self) -> None:
+        self.over += 1
 
 
 async def turns(count: int = 10) -> None:
@@ -134,7 +138,8 @@ async def test_a_response_begins_once_with_the_streams_head() -> None:
     outlet.frame(b"data: a\n\n")
     outlet.begin(200)
     outlet.frame(b"data: b\n\n")
-    outlet.end()
+    outlet.end(peer._over)
+    assert peer.over == 1
     start, *bodies = peer.taken
     assert (start["type"], start["status"], outlet.status) == ("http.response.start", 200, 200)
     assert start["headers"] == [*STREAM_FIELDS, (b"x-request-id", b"req_1")]
@@ -144,9 +149,30 @@ async def test_a_response_begins_once_with_the_streams_head() -> None:
 async def test_a_whole_answer_says_its_length_and_keeps_an_id_that_the_upstream_gave() -> None:
     peer = Peer()
     outlet = Outlet(asyncio.get_running_loop(), peer.send, b"req_1", peer._drained, peer._broken)
-    outlet.whole(502, b"{}", [(b"X-Request-Id", b"theirs")])
+    outlet.whole(502, b"{}", [(b"X-Request-Id", b"theirs")], peer._over)
+    assert peer.over == 1
     start, body = peer.taken
     assert start["status"] == 502
     assert dict(start["headers"])[b"content-length"] == b"2"
     assert [value for name, value in start["headers"] if name == b"x-request-id"] == [b"theirs"]
     assert (body["body"], body["more_body"]) == (b"{}", False)
+
+
+@pytest.mark.parametrize("how", ["stream", "answer"])
+async def test_a_response_is_over_only_when_the_server_has_taken_its_end(how: str) -> None:
+    """A server whose client reads slowly takes the end late; a request that returned before would leave its message unfinished."""
+    peer = Peer()
+    outlet = Outlet(asyncio.get_running_loop(), peer.send, b"req_1", peer._drained, peer._broken)
+    if how == "stream":
+        outlet.frame(b"data: a\n\n")
+    peer.gate.clear()
+    if how == "stream":
+        outlet.end(peer._over)
+    else:
+        outlet.whole(502, b"{}", [], peer._over)
+    await turns()
+    assert (peer.over, outlet.over) == (0, True)
+    peer.gate.set()
+    await turns()
+    assert peer.taken[-1]["more_body"] is False
+    assert (peer.over, peer.drained) == (1, 0)
