@@ -24,6 +24,9 @@ class Counter:
     def add(self, labels: Labels = (), amount: float = 1.0) -> None:
         self.values[labels] = self.values.get(labels, 0.0) + amount
 
+    def rows(self) -> Iterator[tuple[Labels, float]]:
+        return iter(self.values.items())
+
     def collect(self) -> Metric:
         family = CounterMetricFamily(self.name, self.help, labels=self.labels)
         for labels, value in self.values.items():
@@ -36,6 +39,9 @@ class Gauge:
 
     def __init__(self, name: str, help: str, read: Callable[[], Iterator[tuple[Labels, float]]], labels: Sequence[str] = ()) -> None:
         self.name, self.help, self.labels, self._read = name, help, tuple(labels), read
+
+    def rows(self) -> Iterator[tuple[Labels, float]]:
+        return self._read()
 
     def collect(self) -> Metric:
         family = GaugeMetricFamily(self.name, self.help, labels=self.labels)
@@ -62,6 +68,10 @@ class Histogram:
         for index, count in enumerate(counts):
             row[index] += count
         row[-1] += total
+
+    def rows(self) -> Iterator[tuple[Labels, list[float], float]]:
+        """(labels, counts by bucket and above all, sum)."""
+        return ((labels, row[:-1], row[-1]) for labels, row in self._rows.items())
 
     def _row(self, labels: Labels) -> list[float]:
         row = self._rows.get(labels)

@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from gateway.metrics.instruments import Counter, Gauge, Histogram, Labels
 from gateway.metrics.record import Record
+from gateway.metrics.shared import Shared, exposition, taken
 from gateway.pacing.clusters import GAP_BOUNDS_S, Meter
 from gateway.piece import LABELS, Kind
 
@@ -30,9 +31,15 @@ _TEXT_KINDS: Final = (Kind.CONTENT, Kind.REASONING, Kind.TOOL)
 
 
 class Metrics(Collector):
-    """`active` and `backlog`: read at a scrape, streams running and tokens held."""
+    """`active`, `backlog` and `breakers`: read at a scrape, streams running, tokens held, each upstream's state."""
 
-    def __init__(self, active: Callable[[], int], backlog: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        active: Callable[[], int],
+        backlog: Callable[[], float],
+        breakers: Callable[[], Iterator[tuple[str, int]]] = lambda: iter(()),
+    ) -> None:
+        self.shared: Shared | None = None
         self._models: set[str] = set()
         with_error = (*_GEN_AI, "error_type")
         self.client_duration = Histogram("gen_ai_client_operation_duration_seconds", "The upstream's answer, whole", SECONDS, with_error)
@@ -60,10 +67,20 @@ class Metrics(Collector):
         self.ends = Counter("decluster_stream_end", "How streams ended", ("reason",))
         self.overhead = Histogram("decluster_overhead_seconds", "What the gateway added to the first token", SECONDS)
         self.attempts = Counter("decluster_upstream_attempts", "Requests sent to upstreams", ("upstream", "outcome"))
+        self.fallbacks = Counter("decluster_fallbacks", "Requests that went to another target than their first")
+        self.continuations = Counter("decluster_continuations", "Streams that died in the middle, and went on or not", ("mode", "result"))
+        self.cost = Counter("decluster_cost_usd", "What answers cost, where their models' prices are known", ("model",))
+        self.resumes = Counter("decluster_resumes", "Streams asked for again, and what became of that", ("result",))
         self.usage_missing = Counter("decluster_usage_missing", "Whole streams whose upstream sent no usage")
         self._gauges = (
             Gauge("decluster_streams_active", "Streams running", lambda: _single(active())),
             Gauge("decluster_backlog_tokens", "Tokens held back in all streams", lambda: _single(backlog())),
+            Gauge(
+                "decluster_breaker_state",
+                "Of an upstream: 0 passing, 1 probing, 2 tripped",
+                lambda: (((name,), float(state)) for name, state in breakers()),
+                ("upstream",),
+            ),
         )
         for side in ("upstream", "downstream"):  # there from the start: a proof needs its zero
             for kind in _TEXT_KINDS:
@@ -71,13 +88,25 @@ class Metrics(Collector):
         self.registry = CollectorRegistry()
         self.registry.register(self)
 
-    def collect(self) -> Iterator[Metric]:
+    def instruments(self) -> Iterator[Counter | Histogram | Gauge]:
         for instrument in (*vars(self).values(), *self._gauges):
             if isinstance(instrument, Counter | Histogram | Gauge):
-                yield instrument.collect()
+                yield instrument
+
+    def collect(self) -> Iterator[Metric]:
+        for instrument in self.instruments():
+            yield instrument.collect()
 
     def exposition(self) -> bytes:
-        return generate_latest(self.registry)
+        """In Prometheus' text form: of all workers, where there are several."""
+        if self.shared is None:
+            return generate_latest(self.registry)
+        return exposition(self.instruments(), self.shared.others())
+
+    def share(self) -> None:
+        """Write what was counted for the other workers to add, where there are any."""
+        if self.shared is not None:
+            self.shared.write(taken(self.instruments()))
 
     def know(self, models: Iterator[str]) -> None:
         """Models that may stand in labels."""
@@ -85,12 +114,21 @@ class Metrics(Collector):
             if len(self._models) < MODELS_AT_MOST:
                 self._models.add(model[:128])
 
+    def tried(self, upstream: str, outcome: str) -> None:
+        """An attempt is over."""
+        self.attempts.add((upstream, outcome))
+
     def model(self, name: str | None) -> str:
         return name if name is not None and name in self._models else "_other"
 
     def book(self, record: Record) -> None:
         """A request has ended."""
         labels: Labels = (record.operation, record.provider, self.model(record.model))
+        if record.follows:
+            self.heartbeats.add(("during",), record.heartbeats_during)
+            if record.resume:
+                self.resumes.add((record.resume,))
+            return
         error = (*labels, "" if record.reason == "whole" else record.reason)
         self.server_duration.observe(error, record.duration_s)
         if record.upstream_s is not None:

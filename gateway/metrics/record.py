@@ -29,10 +29,15 @@ class Record:
     heartbeats_during: int = 0
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cost_usd: float | None = None  # None: not known, or not yet
+    client: str = ""  # the name of the key that it came with
     usage_missing: bool = False
     deadline_releases: int = 0
     arrived: Meter | None = None
     delivered: Meter | None = None
     shed_tokens: float = 0.0  # dropped for a slow live viewer
     remarks: tuple[str, ...] = ()  # what was odd and is no failure
+    follows: bool = False  # a stream that another request began: what that took is booked there
+    resume: str = ""  # what became of asking for it again
+    followers_left: int = 0  # clients of a recorded stream that went before its end
     holds: list[list[float]] = field(default_factory=list)  # by kind: counts by bucket, then the sum
