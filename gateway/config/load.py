@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +15,7 @@ from gateway.config import texts
 from gateway.config.nodes import parse
 from gateway.config.problems import ConfigError, Problem, Unfit
 from gateway.config.read import Reader
+from gateway.config.routing import check_routes
 from gateway.config.show import HIDDEN
 from gateway.settings import Listen, Settings, Upstream
 
@@ -91,7 +93,7 @@ def warnings(settings: Settings) -> tuple[str, ...]:
     """What is allowed but worth a line in the log when the gateway starts."""
     found = []
     keyed = [upstream.name for upstream in settings.upstreams if has_own_key(upstream)]
-    if keyed and not texts.is_loopback(settings.listen.host):
+    if keyed and not settings.clients and not texts.is_loopback(settings.listen.host):
         found.append(
             f"listen.allow_public: whoever reaches {settings.listen.host} uses the keys of {', '.join(keyed)}; "
             "let only your own programs reach it"
@@ -99,13 +101,13 @@ def warnings(settings: Settings) -> tuple[str, ...]:
     found += [
         f"upstreams[{index}]: its credential is {HIDDEN}, which is how --print-config hides one: put ${{NAME}} there"
         for index, upstream in enumerate(settings.upstreams)
-        if HIDDEN in (upstream.api_key, *(value for _, value in upstream.headers))
+        if HIDDEN in (*upstream.keys, *(value for _, value in upstream.headers))
     ]
     return tuple(found)
 
 
 def has_own_key(upstream: Upstream) -> bool:
-    return upstream.api_key is not None or any(texts.is_secret_header(name) for name, _ in upstream.headers)
+    return bool(upstream.keys) or any(texts.is_secret_header(name) for name, _ in upstream.headers)
 
 
 def _override(listen: Listen, overrides: Overrides) -> tuple[Listen, list[Problem]]:
@@ -140,18 +142,41 @@ def _check(settings: Settings, reader: Reader, host_given: bool) -> None:
             f"must not be longer than pacing.ceiling_window ({pacing.ceiling_window:g} s)",
             "pacing.ceiling_window",
         )
+    if settings.resume.stream_bytes > settings.resume.total_bytes:
+        report(
+            "resume.stream_bytes",
+            f"must not be larger than resume.total_bytes ({settings.resume.total_bytes})",
+            "resume.total_bytes",
+        )
+    for path, where in (("admission.redis", settings.admission.redis), ("resume.redis", settings.resume.redis)):
+        if where is not None and find_spec("redis") is None:
+            report(path, "needs the client of Redis: pip install 'decluster[redis]'")
     _check_names(settings, reader, report)
-    if settings.listen.allow_public or texts.is_loopback(settings.listen.host):
+    _check_clients(settings, reader, report)
+    if settings.listen.allow_public or settings.clients or "clients" in reader.lines or texts.is_loopback(settings.listen.host):
         return
     for upstream in settings.upstreams:
         if has_own_key(upstream):
             report(
                 "--host" if host_given else "listen.host",
                 f"{settings.listen.host} is reached from other machines, and whoever reaches it would use the key of upstream "
-                f"{upstream.name}: listen on 127.0.0.1, let clients send their own keys, or set listen.allow_public: true",
+                f"{upstream.name}: listen on 127.0.0.1, give your clients keys (clients:), let them send their own keys of the upstream, "
+                "or set listen.allow_public: true",
                 "listen.allow_public",
             )
             return
+
+
+def _check_clients(settings: Settings, reader: Reader, report: Callable[..., None]) -> None:
+    if any(problem.path.startswith("clients") for problem in reader.problems):
+        return  # the list has gaps, so that places in it would be named wrongly
+    for member in ("name", "key_sha256"):
+        seen: dict[str, int] = {}
+        for index, client in enumerate(settings.clients):
+            value = getattr(client, member)
+            if value in seen:
+                report(f"clients[{index}].{member}", f"is also that of clients[{seen[value]}]: give each its own")
+            seen.setdefault(value, index)
 
 
 def _check_names(settings: Settings, reader: Reader, report: Callable[..., None]) -> None:
@@ -162,5 +187,5 @@ def _check_names(settings: Settings, reader: Reader, report: Callable[..., None]
         if upstream.name in first:
             report(f"upstreams[{index}].name", f"is also the name of upstreams[{first[upstream.name]}]: give each its own")
         first.setdefault(upstream.name, index)
-        if upstream.api_key is not None and "authorization" in dict(upstream.headers):
-            report(f"upstreams[{index}].headers.authorization", "is what api_key makes already: take one of the two out")
+    gaps = any(problem.path.startswith("routes") for problem in reader.problems)
+    check_routes(replace(settings, routes=()) if gaps else settings, report)

@@ -15,11 +15,12 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from gateway.config import texts, values
 from gateway.config.nodes import Scalar, describe, entries, is_nothing, line_of, scalar
 from gateway.config.problems import Problem, Unfit, printable
-from gateway.config.schema import REQUIRED, Field, fields_of, leaves
+from gateway.config.schema import CAP, HEADER, PAIRS, REQUIRED, Field, fields_of, leaves
 from gateway.settings import Range, Text
 
 _KEY_CHARS = 64  # what is compared of an unknown key: difflib's time grows with the square of the length
 _ANY = Range(float("-inf"), float("inf"))
+_CAP = Range(0, 2**53)  # what JSON's readers take for a whole number
 
 
 class Reader:
@@ -94,8 +95,8 @@ class Reader:
                 return field.default
             self._report(path, line, _missing(field))
             return None
-        if field.type == tuple[str, str]:
-            return self._headers(node, line, path)
+        if field.type in PAIRS:
+            return self._pairs(field, node, line, path)
         if not isinstance(node, SequenceNode):
             self._report(path, line, f"must be a list, a line beginning with - for each; found {describe(node)}")
             return None
@@ -114,24 +115,30 @@ class Reader:
             self._report(path, line, _missing(field))
         return tuple(items)
 
-    def _headers(self, node: Node, line: int, path: str) -> tuple[tuple[str, str], ...]:
+    def _pairs(self, field: Field, node: Node, line: int, path: str) -> tuple[tuple[str, Any], ...]:
+        """A section whose names are free: headers, members of a body."""
         if not isinstance(node, MappingNode):
             self._report(path, line, f"must be a section of `name: value` lines; found {describe(node)}")
             return ()
         good, bad = entries(node)
         for key, key_line, message in bad:
             self._report(_join(path, printable(key)), key_line, message)
-        headers: dict[str, str] = {}
+        of_headers = field.type == HEADER
+        pairs: dict[str, Any] = {}
         for key, key_line, value in good:
             try:
-                name = texts.header_name(key)
-                if name in headers:
+                name = texts.header_name(key) if of_headers else texts.member(key)
+                if name in pairs:
                     raise Unfit("given twice (headers are the same in any case): take one out")  # noqa: TRY301 (one place reports)
-                headers[name] = ""
-                headers[name] = texts.header_value(_text(self._scalar(value)))
+                pairs[name] = ""
+                found = self._scalar(value)
+                if of_headers:
+                    pairs[name] = texts.header_value(_text(found))
+                else:
+                    pairs[name] = values.number(found, _CAP, whole=True) if field.type == CAP else values.member(found)
             except Unfit as error:
                 self._report(_join(path, printable(key)), key_line, str(error))
-        return tuple(headers.items())
+        return tuple(pairs.items())
 
     def _single(self, field: Field, node: Node) -> Any:
         value = self._scalar(node)
@@ -152,7 +159,9 @@ class Reader:
 
     def _string(self, mark: Range | Text | None, text: str) -> str:
         role = mark.role if isinstance(mark, Text) else "name"
-        return texts.file(text, self._folder) if role == "file" else texts.RULES[role](text)
+        if role in ("file", "output"):
+            return (texts.file if role == "file" else texts.output)(text, self._folder)
+        return texts.RULES[role](text)
 
     def _scalar(self, node: Node) -> Scalar:
         if not isinstance(node, ScalarNode):
@@ -175,7 +184,8 @@ def _join(path: str, name: str) -> str:
 
 def _missing(field: Field) -> str:
     if field.is_section:
-        return "missing: name at least one, with its name: and base_url:"
+        needed = " and ".join(f"{name}:" for name, inner in fields_of(field.type).items() if inner.default is REQUIRED)
+        return f"missing: name at least one, with its {needed}"
     return "missing: it has no default"
 
 

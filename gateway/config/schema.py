@@ -10,9 +10,12 @@ import types
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from gateway.settings import Range, Settings, Text
+from gateway.settings import Cap, Member, Range, Settings, Text
 
 REQUIRED = dataclasses.MISSING
+HEADER = tuple[str, str]
+MEMBER, CAP = Member, Cap
+PAIRS = (HEADER, MEMBER, CAP)  # types of the pairs in a section whose names are free
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import yaml
 
-from gateway.config.schema import Field, fields_of
+from gateway.config.schema import HEADER, PAIRS, Field, fields_of
 from gateway.config.texts import is_secret_header
 from gateway.settings import Settings, Text
 
@@ -30,10 +30,12 @@ def _section(section: Any) -> dict[str, Any]:
 def _value(field: Field, value: Any) -> Any:
     if field.is_section:
         return [_section(item) for item in value] if field.many else _section(value)
-    if field.type == tuple[str, str]:
+    if field.type == HEADER:
         return {name: HIDDEN if is_secret_header(name) else _escaped(text) for name, text in value}
+    if field.type in PAIRS:
+        return {name: _escaped(item) if isinstance(item, str) else item for name, item in value}
     if field.many:
-        return [_string(field, item) for item in value]
+        return list(dict.fromkeys(_string(field, item) for item in value))  # hidden keys look alike: once, or it would not load again
     if value is None:
         return None if field.type is str else "off"
     return _string(field, value) if isinstance(value, str) else value
@@ -41,7 +43,7 @@ def _value(field: Field, value: Any) -> Any:
 
 def _string(field: Field, text: str) -> str:
     role = field.mark.role if isinstance(field.mark, Text) else None
-    if role == "secret":
+    if role in ("secret", "redis"):
         return HIDDEN
     return _escaped(_without_secrets(text) if role == "url" else text)
 

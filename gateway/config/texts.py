@@ -20,6 +20,8 @@ _HOST = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 _VISIBLE = re.compile(r"[\x21-\x7e]+")
 _FIELD_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")  # RFC 9110, 5.5, less the bytes above ASCII
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_MEMBER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}(\.[A-Za-z_][A-Za-z0-9_-]{0,63}){0,3}")
 _MODEL_CHARS = 200  # the longest names in use (fine-tunes, paths of weights) have about a hundred
 _HEADER_CHARS = 8192  # what servers commonly take as one header line
 
@@ -50,11 +52,49 @@ def model(text: str) -> str:
     return text
 
 
+def pattern(text: str) -> str:
+    """Of models' names, as a shell has it: `gpt-5*`."""
+    try:
+        return model(text)
+    except Unfit:
+        raise Unfit(f"must be a model's name, with * and ? for what may vary: printable, {_MODEL_CHARS} characters at most") from None
+
+
+def member(text: str) -> str:
+    """The name of a member of a request's body, `a.b` for a member of a member."""
+    if not _MEMBER.fullmatch(text):
+        raise Unfit("is no name of a body's member: letters, digits, dashes and underscores, with a dot before a member of it")
+    if text in ("model", "messages", "input", "prompt", "stream"):
+        raise Unfit("is the request's own" + (": put the new name into the target's model" if text == "model" else " and cannot be set"))
+    return text
+
+
 def secret(text: str) -> str:
     if not text:
         raise Unfit("must not be empty: set its environment variable, or take the line out to let the client's own key pass")
     if not _VISIBLE.fullmatch(text) or len(text) > _HEADER_CHARS:
         raise Unfit("holds a blank, a line end or a character beyond ASCII: check how it was copied")
+    return text
+
+
+def sha256(text: str) -> str:
+    """A client key's hash. A key itself is refused without being shown."""
+    if not _SHA256.fullmatch(text):
+        raise Unfit("must be the SHA-256 of a key, 64 hexadecimal digits in lower case: `decluster key` makes a key and its hash")
+    return text
+
+
+def redis(text: str) -> str:
+    """A URL that may carry a password, so that no problem repeats it and `--print-config` hides it."""
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        port = 0
+    if port == 0 or any(not char.isprintable() or char.isspace() for char in text):
+        raise Unfit("is no URL: check its host and its port (1 to 65535)")
+    if parts.scheme not in ("redis", "rediss") or not parts.hostname:
+        raise Unfit("must begin with redis:// or rediss:// and a host, such as redis://127.0.0.1:6379/0")
     return text
 
 
@@ -87,6 +127,23 @@ def url(text: str) -> str:
     return text
 
 
+def origin(text: str) -> str:
+    """What a browser sends as a page's Origin, in its own spelling: lower case, without the scheme's usual port."""
+    if text in ("*", "null"):
+        return text
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        port = 0
+    if port == 0 or not parts.scheme or not parts.netloc or "@" in parts.netloc or parts.path or "?" in text or "#" in text:
+        raise Unfit("must be a page's origin, such as https://chat.example.com or http://localhost:5173, without a path; or * or null")
+    if not _VISIBLE.fullmatch(text) or not (parts.scheme not in ("http", "https") or _is_url_host(parts)):
+        raise Unfit("must be a page's origin in ASCII (international names in their xn-- form)")
+    usual = {"http": ":80", "https": ":443"}.get(parts.scheme.lower(), ":")
+    return f"{parts.scheme}://{parts.netloc}".lower().removesuffix(usual)
+
+
 def file(text: str, folder: Path) -> str:
     """The path of a file that can be read; a relative one starts from `folder`, where the configuration lies."""
     try:
@@ -96,6 +153,18 @@ def file(text: str, folder: Path) -> str:
         readable = False
     if not readable:
         raise Unfit("is not a file that can be read: check the path (a relative one starts from the configuration's folder)")
+    return str(path)
+
+
+def output(text: str, folder: Path) -> str:
+    """The path of a file that will be written: its folder is there and can be written in."""
+    try:
+        path = (folder / Path(text).expanduser()).resolve()
+        writable = path.parent.is_dir() and os.access(path.parent, os.W_OK) and not path.is_dir()
+    except (OSError, ValueError, RuntimeError):
+        writable = False
+    if not writable:
+        raise Unfit("is not a file that can be written: its folder must be there (a relative path starts from the configuration's folder)")
     return str(path)
 
 
@@ -136,4 +205,14 @@ def _is_url_host(parts: SplitResult) -> bool:
     return _is_address(found) if "[" in parts.netloc else bool(_HOST.fullmatch(found))
 
 
-RULES: Final[dict[str, Callable[[str], str]]] = {"name": name, "model": model, "url": url, "host": host, "secret": secret}
+RULES: Final[dict[str, Callable[[str], str]]] = {
+    "name": name,
+    "model": model,
+    "pattern": pattern,
+    "url": url,
+    "host": host,
+    "origin": origin,
+    "secret": secret,
+    "sha256": sha256,
+    "redis": redis,
+}

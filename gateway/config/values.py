@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from difflib import get_close_matches
 
 from gateway.config.nodes import Scalar
@@ -22,8 +23,10 @@ _BYTES = {"b": 1, "kb": 10**3, "kib": 2**10, "mb": 10**6, "mib": 2**20, "gb": 10
 _FORMS = {
     "s": "a duration in seconds, or with a unit as in 500ms, 15s, 2m or 1h",
     "bytes": "a size in bytes, or with a unit as in 64KiB, 16MiB or 1GiB",
+    "USD": "an amount in US dollars, such as 0.25",
     "": "a number",
 }
+_UNITS: Mapping[str, Mapping[str, float]] = {"s": _SECONDS, "bytes": _BYTES}
 
 
 def is_off(value: Scalar) -> bool:
@@ -47,8 +50,8 @@ def choice(value: Scalar, choices: tuple[str, ...]) -> str:
 def number(value: Scalar, bounds: Range, whole: bool) -> float | int:
     """A number within `bounds`, in its unit; an int where `whole`."""
     found = _plain_number(value) if value.bare else None
-    if found is None and bounds.unit:
-        found = _quantity(value.text, _SECONDS if bounds.unit == "s" else _BYTES)
+    if found is None and bounds.unit in _UNITS:
+        found = _quantity(value.text, _UNITS[bounds.unit])
     if found is None:
         form = "a whole number" if whole and not bounds.unit else _FORMS[bounds.unit]
         raise Unfit(f"must be {form}; found {'a number in another notation' if value.kind == 'a number' else value.kind}")
@@ -59,6 +62,20 @@ def number(value: Scalar, bounds: Range, whole: bool) -> float | int:
     if not bounds.low <= found <= bounds.high:
         raise Unfit(f"must be from {amount(bounds.low, bounds.unit)} to {amount(bounds.high, bounds.unit)}")
     return int(found) if whole else float(found)
+
+
+def member(value: Scalar) -> str | float | bool:
+    """What a member of a request's body is set to: a word, a number, true or false."""
+    if value.kind == "nothing":
+        raise Unfit("must be a word, a number, true or false; found nothing")
+    if value.kind == "true or false":
+        return boolean(value)
+    if value.kind == "a number" and value.bare:
+        found = _plain_number(value)
+        if found is None or not math.isfinite(found):
+            raise Unfit("must be a word, a number, true or false; found a number in another notation")
+        return found
+    return value.text
 
 
 def amount(quantity: float, unit: str) -> str:
@@ -80,7 +97,7 @@ def _plain_number(value: Scalar) -> float | int | None:
     return None
 
 
-def _quantity(text: str, units: dict[str, float] | dict[str, int]) -> float | None:
+def _quantity(text: str, units: Mapping[str, float]) -> float | None:
     match = _QUANTITY.fullmatch(text.strip()) if len(text) <= _NUMBER_CHARS else None
     if match is None:
         return None

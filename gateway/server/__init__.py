@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from gateway.server.run import run
+from gateway.server.run import run, supervise
 
-__all__ = ["run"]
+__all__ = ["run", "supervise"]

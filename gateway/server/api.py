@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -15,18 +16,20 @@ import httpx
 
 from gateway.dialects import Dialect
 from gateway.errors import Failure
-from gateway.relay.attempt import Opening, attempt
 from gateway.relay.channel import Message, Send
 from gateway.relay.exchange import Exchange
 from gateway.relay.failures import in_the_answer
+from gateway.server.admitting import know, leave, let_by, let_in
 from gateway.server.answers import answer, refuse
-from gateway.server.asking import ClientGone, Receive, Refused, read_body
+from gateway.server.asking import ClientGone, Receive, Refused, read_body, understand
 from gateway.server.call import Call, Scope
-from gateway.server.controlling import controls_for, prepared
+from gateway.server.controlling import controls_for
 from gateway.server.gateway import Gateway
 from gateway.server.passing import Upload, gather, head, pass_on
+from gateway.server.resuming import follow, may_resume_other, other_ticket_for, response_held, ticket_for
+from gateway.server.sending import Sending
 from gateway.server.streaming import exchange_for, note
-from gateway.server.upstreaming import request_for
+from gateway.server.usage import Reader, settle, settle_answer
 from gateway.wire import headers
 from gateway.wire.coding import CodingError, Decompressor, codings
 from gateway.wire.sse import Decoder
@@ -52,8 +55,11 @@ class _Request(Call):
 
     async def serve(self) -> None:
         self._passed: bool | None = None
+        await self._to_its_end(self._serve)
+
+    async def _to_its_end(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
-            await self._serve()
+            await work()
         except ClientGone:
             self.record.reason = "client_gone"
         except Refused as refused:
@@ -71,6 +77,8 @@ class _Request(Call):
         finally:
             self.record.duration_s = self.gateway.loop.time() - self.began
             self.gateway.book(self.record)
+            if self.span is not None:
+                self.span.end(self.record)
 
     async def _refuse(self, failure: Failure) -> None:
         """Answer with the failure, if nothing was sent yet. Where it all was an Exchange's, its status says so."""
@@ -91,46 +99,70 @@ class _Request(Call):
                     "shutting_down", "The gateway is shutting down. Ask again.", headers=((b"connection", b"close"), (b"retry-after", b"1"))
                 )
             )
+        know(self)
         upstream = self.target.upstream
         self.record.upstream, self.record.provider = upstream.name, upstream.provider
         limits = self.gateway.settings.limits
         if self.dialect is None or self.method != "POST":
             self.controls = controls_for(self)
-            await self._pass(self._upload())
+            await self._serve_other()
             return
         body = await read_body(self.receive, self.fields, limits.request_bytes)
-        body = prepared(self, body)
-        self.record.model, self.record.stream = self.ask.model, self.ask.stream
-        if self.ask.stream:
-            await self._stream(body)
+        ticket = ticket_for(self, body)
+        if ticket is None:
+            await self._answer(body)
         else:
-            await self._pass(body)
+            await follow(self, ticket, self._watch, lambda maker: maker._to_its_end(lambda: maker._answer(body)))
+
+    async def _serve_other(self) -> None:
+        """A request that is none for an answer in a dialect. It may be for a stream all the same."""
+        held = await response_held(self, self._watch)
+        if held is not None:
+            await held()
+            return
+        body = await self._other_body()
+        ticket = other_ticket_for(self, body) if isinstance(body, bytes) else None
+        if ticket is None:
+            await self._pass_by(body)
+        else:
+            await follow(self, ticket, self._watch, lambda maker: maker._to_its_end(lambda: maker._pass_by(body)))
+
+    async def _pass_by(self, body: bytes | Upload) -> None:
+        await let_by(self)
+        sending = Sending(self, body, alone=self.path != b"/models")
+        try:
+            await self._pass(sending)
+        finally:
+            sending.close()
+
+    async def _answer(self, body: bytes) -> None:
+        sending = Sending(self, body, known=True)
+        self.record.model, self.record.stream = self.ask.model, self.ask.stream
+        await let_in(self, sending.body if isinstance(sending.body, bytes) else body)
+        try:
+            if self.ask.stream:
+                await self._run(exchange_for(self), sending)
+            else:
+                await self._pass(sending)
+        finally:
+            sending.close()
+            leave(self)
+            settle(self, None, None)  # where nothing was counted
 
     # A stream
 
-    async def _stream(self, body: bytes) -> None:
-        exchange = exchange_for(self)
-        request = self._request(body, stream=True)
-        transport = self.gateway.transport(self.target)
-        await self._run(exchange, lambda: transport.handle_async_request(request))
+    async def _run(self, exchange: Exchange, sending: Sending, response: httpx.Response | None = None) -> None:
+        """`response`: there already, where it turned out to be a stream that the request's body did not ask for."""
 
-    async def _adopt(self, response: httpx.Response) -> None:
-        """An event stream that the request's body did not ask for: by its path or query it did."""
-        self.record.stream = True
-
-        async def opened() -> httpx.Response:
-            return response
-
-        await self._run(exchange_for(self), opened)
-
-    async def _run(self, exchange: Exchange, opening: Opening) -> None:
         async def passing(response: httpx.Response) -> None:
             await pass_on(response, self.send, self.request_id)
 
+        if sending.mending is not None:
+            sending.mending.watch(exchange)
         watch = self.gateway.loop.create_task(self._watch(exchange.leave))
         self.gateway.exchanges.add(exchange)
         try:
-            await exchange.run(opening, passing)
+            await exchange.run(sending.tries, passing, sending.renewed, response)
         finally:
             self.gateway.exchanges.discard(exchange)
             watch.cancel()
@@ -143,19 +175,35 @@ class _Request(Call):
             return b""
         return Upload(self.receive, None)
 
-    async def _pass(self, body: bytes | Upload) -> None:
+    async def _other_body(self) -> bytes | Upload:
+        """Of a request that is none for an answer. It is read only where its model or whether it can be resumed is to be known."""
+        length = headers.first(self.fields, b"content-length") or b""
+        limit = self.gateway.settings.limits.request_bytes
+        routed = (self.gateway.settings.routes or may_resume_other(self)) and headers.media_type(self.fields) == b"application/json"
+        if not (routed and length.isdigit() and 0 < int(length) <= limit):
+            return self._upload()
+        body = await read_body(self.receive, self.fields, limit)
+        self.ask = replace(understand(body, self.fields, limit), stream=False, carried=None)
+        self.record.model = self.ask.model
+        return body
+
+    async def _pass(self, sending: Sending) -> None:
         loop = self.gateway.loop
         send = self.send
         self._passed = False
 
+        reader = Reader() if self.dialect is not None and self.method == "POST" else None
+
         async def noted(message: Message) -> None:
             self._passed = True
+            if reader is not None:
+                reader.take(message)
             await send(message)
 
         self.send = noted
-        work = loop.create_task(self._open_and_pass(body))
+        work = loop.create_task(self._open_and_pass(sending))
         gone = asyncio.Event()
-        watch = loop.create_task(self._watch(gone.set, body if isinstance(body, Upload) else None))
+        watch = loop.create_task(self._watch(gone.set, sending.body if isinstance(sending.body, Upload) else None))
         left = loop.create_task(gone.wait())
         try:
             await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
@@ -163,32 +211,48 @@ class _Request(Call):
                 raise ClientGone
             await work
         finally:
+            if reader is not None:
+                settle_answer(self, reader)
             for task in (work, watch, left):
                 task.cancel()
             await asyncio.gather(work, watch, left, return_exceptions=True)
+            self.send = send  # `noted` knows this request: without it both are freed at once
 
-    async def _open_and_pass(self, body: bytes | Upload) -> None:
-        gateway = self.gateway
-        content = body.chunks() if isinstance(body, Upload) else body
-        request = self._request(content, stream=False)
-        transport = gateway.transport(self.target)
-        response = await attempt(lambda: transport.handle_async_request(request), gateway.settings.clocks.headers)
-        if isinstance(response, Failure):
-            raise Refused(response)
-        self.record.status = response.status_code
+    async def _open_and_pass(self, sending: Sending) -> None:
+        tries = sending.tries
+        try:
+            while True:
+                response = await tries.head()
+                if isinstance(response, Failure):
+                    raise Refused(response)
+                self.record.status = response.status_code
+                try:
+                    await self._take(response, sending)
+                except Refused as refused:  # by what came behind the head; nothing of it was passed on
+                    if tries.judge(refused.failure):
+                        continue
+                    raise Refused(tries.last_words(refused.failure)) from None
+                tries.over(None)
+                return
+        finally:
+            tries.left()
+
+    async def _take(self, response: httpx.Response, sending: Sending) -> None:
         if headers.media_type(response.headers.raw) == b"text/event-stream" and response.status_code < 300 and self.method != "HEAD":
             if self.dialect is not None and self.method == "POST":
                 await self._gather(response, self.dialect)
             else:
-                await self._adopt(response)
+                self.record.stream = True
+                await self._run(exchange_for(self), sending, response)
             return
         try:
             if self.path == b"/models" and self.method == "GET" and response.status_code == 200:
                 await self._pass_models(response)
             else:
                 await pass_on(response, self.send, self.request_id)
-        except httpx.TransportError:
+        except httpx.TransportError as error:
             self.record.reason = "upstream_reset"  # and the client's message is left unfinished, which tells it so
+            sending.tries.over(in_the_answer(error))
 
     async def _gather(self, response: httpx.Response, dialect: type[Dialect]) -> None:
         """A stream that nobody asked for: added up to the one answer that was."""
@@ -225,20 +289,6 @@ class _Request(Call):
         fields = [field for field in head(response, self.request_id) if field[0] != b"content-length"]
         await self.send({"type": "http.response.start", "status": 200, "headers": [*fields, (b"content-length", b"%d" % len(body))]})
         await self.send({"type": "http.response.body", "body": body, "more_body": False})
-
-    def _request(self, content: Any, *, stream: bool) -> httpx.Request:
-        if content == b"" and self.method in ("GET", "HEAD", "DELETE", "OPTIONS"):
-            content = None
-        return request_for(
-            self.target,
-            self.method,
-            self.path or b"/",
-            self.scope["query_string"],
-            self.fields,
-            content,
-            stream=stream,
-            clocks=self.gateway.settings.clocks,
-        )
 
     async def _watch(self, left: Any, upload: Upload | None = None) -> None:
         """Wait for the client to leave; while it uploads, that is the upload's to see."""

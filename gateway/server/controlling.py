@@ -6,6 +6,8 @@ it came, byte for byte, compressed or not.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gateway.dialects.reforms import Wish
 from gateway.errors import Failure
 from gateway.policy.controls import Carried, Controls, controls_of
@@ -34,18 +36,21 @@ def prepared(call: Call, body: bytes) -> bytes:
     call.controls = controls = controls_for(call, carried)
     if upstream.forward_extensions:
         return body
-    call.fields = _without_coding(call.fields)
+    call.fields = without_coding(call.fields)
     return stripped(own, controls.reasoning_limit, upstream.reasoning_limit_field)
 
 
 def controls_for(call: Call, carried: Carried | None = None) -> Controls:
     """`carried`: None where there is no body of ours to look into."""
-    settings, dialect = call.gateway.settings, call.dialect
+    settings, dialect, route = call.gateway.settings, call.dialect, call.route
+    reasoning = settings.reasoning
+    if route is not None and route.reasoning_format is not None:
+        reasoning = replace(reasoning, format=route.reasoning_format)
     found = controls_of(
         carried or Carried(),
         call.fields,
         dialect=dialect.name if dialect is not None else "",
-        reasoning=settings.reasoning,
+        reasoning=reasoning,
         model=call.ask.model,
         upstream_limits=call.target.upstream.reasoning_limit_field is not None,
     )
@@ -59,5 +64,5 @@ def most_reasoning(wish: Wish) -> float | None:
     return 0.0 if wish.format == "hidden" else wish.most_tokens
 
 
-def _without_coding(fields: Fields) -> Fields:
+def without_coding(fields: Fields) -> Fields:
     return [field for field in fields if field[0].lower() != b"content-encoding"]

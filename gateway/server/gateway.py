@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 from collections import OrderedDict
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 import httpx
 import msgspec
 
 from gateway.clock import Ticker
+from gateway.errors import Failure
 from gateway.metrics.metrics import HOLD_S, Metrics
 from gateway.metrics.record import Record
 from gateway.pacing.horizon import Horizon
+from gateway.policy.attempts import Health
 from gateway.relay.exchange import Exchange
+from gateway.server.admission import Admission
+from gateway.server.desk import Desk
+from gateway.server.page.figures import Ended
+from gateway.server.spending import Costs
+from gateway.server.telemetry import Telemetry
+from gateway.server.tracing import Tracer
 from gateway.settings import Settings
 from gateway.upstream.targets import Target
 from gateway.upstream.tls import context_factory
@@ -26,18 +36,31 @@ HORIZONS_AT_MOST: Final = 256  # (upstream, model) pairs whose silences are reme
 
 
 class Gateway:
-    """`transport`: None makes our own, one for each CA file."""
+    """`transport`: None makes our own, one for each CA file and choice of HTTP."""
 
     def __init__(self, settings: Settings, loop: asyncio.AbstractEventLoop, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.settings = settings
         self.loop = loop
         self.ticker = Ticker(loop, settings.pacing.frame)
-        self.targets = [Target.of(upstream) for upstream in settings.upstreams]
+        self.targets = [Target.of(upstream, bool(settings.clients)) for upstream in settings.upstreams]
+        self.places = {target.upstream.name: target for target in self.targets}
+        self.healths = {upstream.name: Health(upstream, settings.retry, settings.breaker) for upstream in settings.upstreams}
+        self.chance: Callable[[], float] = random.random
         self.exchanges: set[Exchange] = set()
-        self.metrics = Metrics(lambda: len(self.exchanges), self._backlog_tokens)
+        self.running: dict[Exchange, Record] = {}  # for the page
+        self.ended = Ended()
+        self.metrics = Metrics(lambda: len(self.exchanges), self._backlog_tokens, self._breakers)
+        self.admission = Admission(settings, loop)
+        self.costs = Costs(settings, loop, self.metrics, self.admission.rates)
+        self.refuses_usage: set[str] = set()  # upstreams that answered 400 to being asked for it
+        self.desk = Desk(settings, loop)
         self.draining = False
+        self.reload: Callable[[], str | None] | None = None  # reads the configuration anew; what is wrong with it
+        self.outgrown: list[Admission | Costs] = []  # of configurations before, for those who still run under them
+        self.tracer = Tracer(settings.trace)
+        self.telemetry = Telemetry(settings.telemetry)
         self._given = transport
-        self._transports: dict[str | None, httpx.AsyncBaseTransport] = {}
+        self._transports: dict[tuple[str | None, str], httpx.AsyncBaseTransport] = {}
         self._horizons: OrderedDict[tuple[str, str], Horizon] = OrderedDict()
         for upstream in settings.upstreams:
             self.metrics.know(iter(upstream.models))
@@ -50,11 +73,11 @@ class Gateway:
     def transport(self, target: Target) -> httpx.AsyncBaseTransport:
         if self._given is not None:
             return self._given
-        ca_file = target.upstream.ca_file
-        found = self._transports.get(ca_file)
+        ca_file, http2 = target.upstream.ca_file, target.upstream.http2
+        found = self._transports.get((ca_file, http2))
         if found is None:
-            found = self._transports[ca_file] = Transport(
-                connections_idle=self.settings.limits.connections_idle, ssl_context=context_factory(ca_file)
+            found = self._transports[ca_file, http2] = Transport(
+                connections_idle=self.settings.limits.connections_idle, http2=http2, ssl_context=context_factory(ca_file)
             )
         return found
 
@@ -80,25 +103,44 @@ class Gateway:
     def book(self, record: Record) -> None:
         """A request is over: count it and log its line."""
         self.metrics.book(record)
-        if record.upstream:
-            outcome = "ok" if record.reason == "whole" else record.reason
-            self.metrics.attempts.add((record.upstream, outcome))
+        self.ended.add(record)
+        if record.follows and not record.resume:
+            return  # its line is that of the stream which it began
         if LOG.isEnabledFor(logging.INFO):
             LOG.info("request", extra=_line(record))
 
     async def drain(self, grace_s: float) -> None:
         """Wait for running streams, then end those that outlast the grace with an honest error."""
         self.draining = True
+        self.admission.close(Failure("shutting_down", "The gateway is shutting down. Ask again.", headers=((b"retry-after", b"1"),)))
+        self.desk.draining()
         until = time.monotonic() + grace_s
-        while self.exchanges and time.monotonic() < until:
-            await asyncio.wait({exchange.done for exchange in self.exchanges}, timeout=until - time.monotonic())
+        while (running := self._running) and time.monotonic() < until:
+            await asyncio.wait(running, timeout=until - time.monotonic())
             await asyncio.sleep(0)  # let those that are done leave the set
         for exchange in tuple(self.exchanges):
             exchange.shut_down()
+        for guest in self.desk.guests:
+            guest.shut_down()
+
+    @property
+    def _running(self) -> set[asyncio.Future[Any]]:
+        return {*(exchange.done for exchange in self.exchanges), *(guest.done for guest in self.desk.guests)}
 
     async def close(self) -> None:
+        await self.desk.close()
+        await self.costs.close()
+        await self.admission.aclose()
+        for part in self.outgrown:
+            await (part.aclose() if isinstance(part, Admission) else part.close())
+        self.tracer.close()
+        if self.telemetry.provider is not None:
+            await asyncio.to_thread(self.telemetry.close)
         for transport in self._transports.values():
             await transport.aclose()
+
+    def _breakers(self) -> Iterator[tuple[str, int]]:
+        return ((name, health.breaker.state.value) for name, health in self.healths.items())
 
     def _backlog_tokens(self) -> float:
         return sum(exchange.stream.pacer.backlog_tokens for exchange in self.exchanges)
@@ -136,6 +178,16 @@ def _line(record: Record) -> dict[str, object]:
         "end": record.reason,
         "duration_s": round(record.duration_s, 4),
     }
+    if record.client:
+        line["client"] = record.client
+    figures = {"input_tokens": record.input_tokens, "output_tokens": record.output_tokens}
+    line.update({name: figure for name, figure in figures.items() if record.stream or figure is not None})
+    if record.cost_usd is not None:
+        line["cost_usd"] = round(record.cost_usd, 6)
+    if record.resume:
+        line["resume"] = record.resume
+    if record.followers_left:
+        line["clients_left"] = record.followers_left
     if not record.stream:
         return line
     for name, seconds in (("upstream_first_s", record.upstream_first_s), ("first_token_s", record.first_token_s)):
@@ -151,5 +203,4 @@ def _line(record: Record) -> dict[str, object]:
     if record.remarks:
         line["remarks"] = ",".join(record.remarks)
     line["heartbeats"] = record.heartbeats_before + record.heartbeats_during
-    line["input_tokens"], line["output_tokens"] = record.input_tokens, record.output_tokens
     return line

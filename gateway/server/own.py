@@ -6,14 +6,19 @@ import asyncio
 
 import httpx
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gateway import __version__
+from gateway.policy.breaker import State
 from gateway.server.gateway import Gateway
+from gateway.server.page.guard import is_local
 from gateway.server.upstreaming import request_for
+from gateway.upstream.targets import Target
 
 READY_FOR_S = 5.0  # an answer is good for so long: probes come every few seconds from several sides
+_ALL_TRIPPED = "every upstream failed too often just now and rests; see decluster_breaker_state"
+OTHERS_AT_MOST = 5  # upstreams that one probe asks at once
 PROBE_S = 3.0  # Kubernetes' probes wait 1 s by default, load balancers 5
 
 
@@ -29,7 +34,7 @@ class Own:
             Route("/healthz", self.healthz),
             Route("/readyz", self.readyz),
             Route("/metrics", self.metrics),
-            Route("/", self.root),
+            Route("/-/reload", self.reload, methods=["POST"]),
         ]
 
     async def healthz(self, request: Request) -> Response:
@@ -41,19 +46,23 @@ class Own:
         problem = await self._problem_now()
         return JSONResponse({"status": "ready"}) if problem is None else JSONResponse({"status": "not ready", "reason": problem}, 503)
 
+    async def reload(self, request: Request) -> Response:
+        """For this machine only: whoever may change the file may ask for it to be read."""
+        if not is_local(request.scope):
+            return JSONResponse(_said("The configuration is read anew for requests of this machine only.", "forbidden"), 403)
+        if self._gateway.reload is None:
+            return JSONResponse(_said("The gateway was started without a configuration file.", "invalid_request"), 409)
+        problem = self._gateway.reload()
+        return JSONResponse({"status": "reloaded"}) if problem is None else JSONResponse(_said(problem, "invalid_configuration"), 400)
+
     async def metrics(self, request: Request) -> Response:
         return Response(self._gateway.metrics.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
-
-    async def root(self, request: Request) -> Response:
-        host = request.headers.get("host", "127.0.0.1:8080")
-        return PlainTextResponse(
-            f"decluster {__version__}: set your client's base_url to http://{host}/v1\n"
-            "Metrics at /metrics, health at /healthz and /readyz.\n"
-        )
 
     async def _problem_now(self) -> str | None:
         """What keeps the upstream from being used. All that probe in one moment share one question to it."""
         loop = self._gateway.loop
+        if not any(health.breaker.allows(loop.time()) for health in self._gateway.healths.values()):
+            return _ALL_TRIPPED
         if loop.time() - self._asked_at < READY_FOR_S:
             return self._problem
         if self._asking is None or self._asking.done():
@@ -63,9 +72,34 @@ class Own:
         return self._problem
 
     async def _ask(self) -> str | None:
-        """Any answer below 500 shows an upstream that works; what it says of a missing key is the clients' affair."""
+        """None where an upstream can be used; they are asked in order, those behind the first only where it cannot."""
         gateway = self._gateway
-        target = gateway.target
+        now = gateway.loop.time()
+        waiting = [target for target in gateway.targets if gateway.healths[target.upstream.name].breaker.allows(now)]
+        if not waiting:
+            return _ALL_TRIPPED
+        problem = await self._problem_of(waiting[0])
+        if problem is None or len(waiting) == 1:
+            return problem
+        others = await asyncio.gather(*map(self._problem_of, waiting[1:OTHERS_AT_MOST]))
+        return None if None in others else problem
+
+    async def _problem_of(self, target: Target) -> str | None:
+        """Any answer below 500 shows an upstream that works; what it says of a missing key is the clients' affair. One that tripped is
+        probed so: else a gateway that gets no requests because it is not ready would never learn that it is."""
+        gateway = self._gateway
+        breaker = gateway.healths[target.upstream.name].breaker
+        permit = None if breaker.state is State.PASSING else breaker.begin(gateway.loop.time())
+        problem: str | None = "it was not asked"
+        try:
+            problem = await self._answer_of(target)
+        finally:
+            if permit is not None:
+                (breaker.succeeded if problem is None else breaker.failed)(gateway.loop.time(), permit)
+        return problem
+
+    async def _answer_of(self, target: Target) -> str | None:
+        gateway = self._gateway
         request = request_for(target, "GET", b"/models", b"", [], None, stream=False, clocks=gateway.settings.clocks)
         try:
             async with asyncio.timeout(PROBE_S):
@@ -83,3 +117,7 @@ class Own:
         if response.status_code == 200:
             gateway.learn_models(body)
         return None
+
+
+def _said(message: str, code: str) -> dict[str, object]:
+    return {"error": {"message": message, "type": "invalid_request_error", "code": code, "param": None}}

@@ -58,9 +58,11 @@ class Upload:
         self._receive = receive
         self._limit_bytes = limit_bytes
         self.done = asyncio.Event()
+        self.begun = False  # something of it may have been sent: it cannot be sent again
 
     async def chunks(self) -> AsyncIterator[bytes]:
         total = 0
+        self.begun = True
         try:
             while True:
                 message = await self._receive()

@@ -4,17 +4,26 @@ llhttp stops parsing at an upgrade that is asked for, and with it a request's bo
 with each request. RFC 9110, 7.8: a server that does not upgrade goes on as if nothing had been asked. So an `Upgrade` that is no WebSocket
 is taken out of the head before it is parsed.
 
+A stream's frames do not go through `send`: among the scope's extensions, under DIRECT, `body` gives a shorter way.
+
 HTTP/1.0 knows no chunks (RFC 9112, 6.1): such a client's answer ends with the connection.
 """
 
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Final
+from weakref import ref
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+from gateway.server.incoming import Incoming
 
 _OFFER: Final = re.compile(rb"\r\nupgrade:(?![ \t]*websocket[ \t]*\r\n)[^\r\n]*(?=\r\n)", re.IGNORECASE)
+
+
+DIRECT: Final = "decluster.body"
 
 
 class _Open(int):
@@ -27,11 +36,33 @@ class _Open(int):
         return False
 
 
-class Protocol(HttpToolsProtocol):
+class _Body:
+    """The short way for a part of a body that is written in chunks: no coroutine, no message (`relay.channel.Direct`)."""
+
+    __slots__ = ("_cycle", "_write")
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self._cycle = cycle
+        self._write = cycle.transport.write
+
+    def __call__(self, data: bytes) -> bool:
+        cycle = self._cycle
+        if not cycle.chunked_encoding or cycle.flow.write_paused or cycle.disconnected or cycle.response_complete:
+            return False
+        self._write(b"%x\r\n%b\r\n" % (len(data), data))
+        return True
+
+
+def _body_of(cycle: ref[RequestResponseCycle]) -> _Body | None:
+    found = cycle()
+    return None if found is None else _Body(found)
+
+
+class Protocol(Incoming):
     """A head that comes in several reads is passed as it is: clients that make such offers send theirs in one."""
 
     def data_received(self, data: bytes) -> None:
-        if (self.cycle is None or self.cycle.response_complete) and b"pgrade:" in data:
+        if b"pgrade:" in data and self.in_head and (self.cycle is None or self.cycle.response_complete):
             head, end, rest = data.partition(b"\r\n\r\n")
             data = _OFFER.sub(b"", head + b"\r\n")[: -len(b"\r\n")] + end + rest if end else data
         super().data_received(data)
@@ -40,3 +71,6 @@ class Protocol(HttpToolsProtocol):
         super().on_headers_complete()
         if self.scope["http_version"] == "1.0":
             self.cycle.chunked_encoding, self.cycle.expected_content_length, self.cycle.keep_alive = False, _Open(2**62), False
+        if self.cycle is not None:
+            # weak: the cycle holds the scope, and what holds itself is left to the garbage collector
+            self.scope["extensions"] = {DIRECT: {"body": partial(_body_of, ref(self.cycle))}}

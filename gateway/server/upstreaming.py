@@ -13,7 +13,7 @@ from gateway.wire import headers
 from gateway.wire.headers import Fields
 
 # Headers that the gateway acts on.
-CONTROLS: Final = frozenset({b"x-client-streams", b"x-cluster", b"x-budget-usd", b"x-stream-timing"})
+CONTROLS: Final = frozenset({b"x-client-streams", b"x-cluster", b"x-budget-usd", b"x-stream-timing", b"x-stream-trace"})
 CREDENTIALS: Final = frozenset({b"authorization", b"x-api-key", b"api-key"})
 _BODILESS: Final = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
 
@@ -28,19 +28,22 @@ def request_for(
     *,
     stream: bool,
     clocks: Clocks,
+    key: int = 0,
 ) -> httpx.Request:
-    """`content`: None where the client sent no body. `stream`: an event stream is asked for, so nothing may be compressed."""
+    """`content`: None where the client sent no body. `stream`: an event stream is asked for, so nothing may be compressed. `key`: which of
+    the upstream's keys, where it has some."""
     upstream = target.upstream
+    secret = upstream.keys[key] if upstream.keys else None
     dropped = frozenset() if upstream.forward_extensions else CONTROLS
-    if upstream.api_key is not None:
+    if secret is not None or target.keeps_keys:
         dropped |= CREDENTIALS
     own = {name.lower().encode("latin-1"): value.encode("latin-1") for name, value in upstream.headers}
     out = [(b"host", target.host), *headers.to_upstream(fields, dropped | frozenset(own))]
     accepted = b"identity" if stream else headers.first(fields, b"accept-encoding")
     if accepted is not None:
         out.append((b"accept-encoding", accepted))
-    if upstream.api_key is not None and b"authorization" not in own:
-        out.append((b"authorization", b"Bearer " + upstream.api_key.encode("latin-1")))
+    if secret is not None and b"authorization" not in own:
+        out.append((b"authorization", b"Bearer " + secret.encode("latin-1")))
     out += own.items()
     if isinstance(content, bytes):
         if content or method not in _BODILESS:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import load
-from gateway.config.schema import REQUIRED, Field, leaves
+from gateway.config.schema import PAIRS, REQUIRED, Field, leaves
 from gateway.config.values import amount
 from gateway.errors import CODES
 from gateway.settings import Range, Settings, Upstream
@@ -38,7 +38,7 @@ def default_of(field: Field) -> str:
         return "required"
     if isinstance(field.mark, Range):
         return "off" if field.default is None else amount(field.default, field.mark.unit)
-    empty = {None: "`null`", (): "`{}`" if field.type == tuple[str, str] else "`[]`", False: "`false`"}
+    empty = {None: "`null`", (): "`{}`" if field.type in PAIRS else "`[]`", False: "`false`", True: "`true`"}
     if isinstance(field.default, tuple) and field.default:
         return ", ".join(f"`{item}`" for item in field.default)
     return empty.get(field.default, f"`{field.default}`")
@@ -53,12 +53,12 @@ def range_of(field: Field) -> str | None:
 
 def type_of(field: Field) -> str:
     if isinstance(field.mark, Range):
-        return {"s": "duration", "bytes": "size", "": "whole number"}[field.mark.unit]
+        return {"s": "duration", "bytes": "size", "USD": "amount", "": "number" if field.type is float else "whole number"}[field.mark.unit]
     if field.choices:
         return "choice"
     if field.type is bool:
         return "true or false"
-    if field.type == tuple[str, str]:
+    if field.type in PAIRS:
         return "section of `name: value`"
     return "list of text" if field.many else "file" if field.mark and field.mark.role == "file" else "text"
 
@@ -88,7 +88,7 @@ def test_the_example_loads_without_any_variable_and_holds_every_default() -> Non
 
 def test_the_example_mentions_every_setting() -> None:
     text = (ROOT / "config" / "decluster.example.yaml").read_text()
-    assert [path for path, field in LEAVES.items() if not re.search(rf"^[ -]*{field.name}:", text, re.MULTILINE)] == []
+    assert [path for path, field in LEAVES.items() if not re.search(rf"^[ #-]*{field.name}:", text, re.MULTILINE)] == []
 
 
 def test_what_is_commented_out_in_the_example_loads_too(tmp_path: Path) -> None:
@@ -101,3 +101,32 @@ def test_what_is_commented_out_in_the_example_loads_too(tmp_path: Path) -> None:
     (upstream,) = settings.upstreams
     assert (upstream.api_key, upstream.headers) == ("k", (("openai-organization", "o"),))
     assert upstream.ca_file is not None
+
+
+def test_the_clients_limits_and_prices_that_the_example_shows_load_too(tmp_path: Path) -> None:
+    text = (ROOT / "config" / "decluster.example.yaml").read_text()
+    for name, first, indent in (
+        ("clients: []", "#   - name: alice", ""),
+        ("models: []", '  #   - models: ["gpt-5*"]\n  #', "  "),
+        ("prices: []", '  #   - models: ["qwen', "  "),
+    ):
+        start = text.index(first)
+        end = text.index(f"\n{indent}{name}", start)
+        shown = re.sub(rf"^{indent}#", indent, text[start:end], flags=re.MULTILINE)
+        text = text[:start] + f"{indent}{name.removesuffix(' []')}\n{shown}" + text[end + len(f"\n{indent}{name}") :]
+    (tmp_path / "decluster.yaml").write_text(text)
+    settings = load(tmp_path / "decluster.yaml", {})
+    assert [client.budget_per_day for client in settings.clients] == [5.0]
+    assert [limit.tokens_per_minute for limit in settings.admission.models] == [400_000]
+    assert [price.models for price in settings.cost.prices] == [("qwen3-*",)]
+
+
+def test_the_routes_that_the_example_shows_load_too(tmp_path: Path) -> None:
+    text = (ROOT / "config" / "decluster.example.yaml").read_text()
+    before, shown = text[: text.index("#   - models:")], text[text.index("#   - models:") : text.index("routes: []")]
+    upstreams = [f"  - {{name: {name}, base_url: 'http://x', cut: {{prefill: plain}}}}" for name in ("azure", "local")]
+    after = text[text.index("routes: []") :].replace("routes: []", "routes:\n" + re.sub(r"^#", "", shown, flags=re.MULTILINE))
+    (tmp_path / "decluster.yaml").write_text(before + "\n" + "\n".join(upstreams) + "\n" + after)
+    settings = load(tmp_path / "decluster.yaml", {})
+    assert [len(route.targets) + len(route.fallbacks) for route in settings.routes] == [3, 1]
+    assert settings.routes[0].targets[0].set == (("reasoning_effort", "low"),)

@@ -37,6 +37,8 @@ def test_every_setting_is_shown() -> None:
     for path, _ in leaves():
         place = tree
         for part in path.replace("[]", ".0").split("."):
+            if place == []:  # none by default, so that there is nothing to show of one
+                break
             place = place[int(part) if part == "0" else part]
 
 

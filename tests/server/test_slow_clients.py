@@ -8,6 +8,7 @@ import json
 import pytest
 
 from gateway.settings import MaxLag
+from gateway.stream import Phase
 from support import plays
 from support.chunks import DONE, ROLE, STOP, chunk, words
 from support.client import Answer, Client, ask, chat_body
@@ -63,6 +64,28 @@ async def test_the_upstream_waits_for_a_client_that_does_not_read_and_then_all_o
             answer = await client.ended()
         assert answer.whole
         assert content(answer) == TEXT * EVENTS
+
+
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})])  # uvloop says only later that a connection is full
+async def test_a_last_frame_that_fills_the_connection_is_followed_by_the_end_of_the_message() -> None:
+    play = plays.events(ROLE, chunk(TEXT * 400), STOP, DONE)  # 6 MB in one event
+    settings = {"pacing": {"mode": "raw"}}
+    async with (
+        ScriptedUpstream(play) as upstream,
+        serving(settings_for(upstream.url, **settings)) as gateway,
+        await Client.to(gateway.port, SMALL) as client,
+    ):
+        client.ask(body=chat_body(), headers=FIELDS)
+        client.stop_reading()
+        attempt = await upstream.asked()
+        await upstream.until(lambda: attempt.finished)
+        async with asyncio.timeout(SAFETY_S):
+            while any(exchange.stream.phase is not Phase.ENDED for exchange in gateway.gateway.exchanges):
+                await asyncio.sleep(0.001)
+        client.read_on()
+        answer = await client.ended()
+    assert answer.whole
+    assert content(answer) == TEXT * 400
 
 
 async def test_an_unread_answer_that_is_no_stream_makes_the_upstream_wait_too() -> None:

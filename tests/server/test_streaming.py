@@ -114,7 +114,7 @@ TROUBLES: dict[str, tuple[Play, int, str]] = {
     "HTML": (Play((Write(b"<html>"),), fields=((b"content-type", b"text/html"),)), 502, "upstream_not_a_stream"),
     "JSON that is no completion": (plays.json(b'{"ok":true}'), 502, "upstream_not_a_stream"),
     "bytes that are not gzip": (
-        Play((Write(b"data: x\n\n"),), fields=(*plays.SSE, (b"content-encoding", b"gzip"))),
+        Play((Write(b"<p>x</p>"),), fields=(*plays.SSE, (b"content-encoding", b"gzip"))),
         502,
         "upstream_encoding",
     ),

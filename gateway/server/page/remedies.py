@@ -1,0 +1,48 @@
+"""What to do about each way in which a stream can end, in one sentence; docs/errors.md says more. A test holds it to `errors.CODES`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+REMEDIES: Final[dict[str, str]] = {
+    "client_gone": "The client left; nothing to do, unless it gave up: then look at its timeout and heartbeat.every.",
+    "invalid_request": "The client's request cannot be read; the message it got names what is wrong.",
+    "invalid_control": "A control has a wrong type or value; the answer's `param` names it.",
+    "invalid_api_key": "The client sent a key that is not among `clients`.",
+    "price_unknown": "Name the model in cost.prices, or ask without x-budget-usd.",
+    "origin_not_allowed": "A web page of another origin asked: add it to listen.cors_origins if it may.",
+    "idempotency_conflict": "The client used one Idempotency-Key for two questions: a new key for each.",
+    "stream_unknown": "Nothing is held by that key for that credential: ask from the beginning.",
+    "stream_expired": "It is held no longer (resume.hold, resume.stream_bytes): ask from the beginning, by a new key.",
+    "stream_lost": "Another gateway was streaming this answer and has died: ask again, by a new key.",
+    "stream_abandoned": "Nobody came back within resume.grace; raise it where clients stay away longer.",
+    "rate_limited": "The requests or tokens of a minute are used up: ask again after retry-after.",
+    "concurrency_limited": "As many answers for this key are in the making as may be: ask again when one is over.",
+    "budget_exceeded": "The budget is used up: ask for less, allow more, or wait for the next day.",
+    "not_found": "Check the client's base_url: the gateway's address, with /v1 or without.",
+    "host_not_allowed": "Ask for the gateway by its address, or add the name to listen.hosts.",
+    "request_timeout": "The client sent too slowly; raise listen.head_timeout or listen.body_timeout if it must.",
+    "head_too_large": "Send fewer and shorter headers, or raise listen.head_bytes.",
+    "request_too_large": "Send less, or raise limits.request_bytes.",
+    "unsupported_encoding": "Send the body as it is, or with gzip, deflate, br or zstd.",
+    "websocket_unsupported": "Nothing, where the client falls back by itself; else switch its WebSocket transport off.",
+    "upstream_unreachable": "Check base_url, DNS, and the proxy variables of the environment.",
+    "upstream_tls": "Behind a company's proxy set ca_file or SSL_CERT_FILE.",
+    "upstream_reset": "Ask again; if it happens often, look for a proxy with a time limit in between.",
+    "upstream_protocol": "Check that base_url points to an API and not to another kind of port.",
+    "upstream_incomplete": "The upstream cut the answer short: ask again.",
+    "upstream_empty": "Ask again; check that the model supports streaming.",
+    "upstream_not_a_stream": "Check base_url: a login page or a proxy's page answers there.",
+    "upstream_event_too_large": "Raise limits.event_bytes if such events are meant, e.g. images.",
+    "upstream_bad_event": "Report it to whoever runs the upstream.",
+    "upstream_encoding": "Switch compression off at the upstream or at the proxy in between.",
+    "upstream_error": "The upstream's own error, told to the client as it came.",
+    "upstream_connect_timeout": "Check the address and the firewall; a longer clocks.connect seldom helps.",
+    "upstream_headers_timeout": "Raise clocks.headers for models that think long before they answer.",
+    "upstream_first_content_timeout": "Raise clocks.first_content for models that think long before they answer.",
+    "upstream_silent": "Ask again; raise clocks.silence for models that pause long.",
+    "upstream_total_timeout": "Raise clocks.total, or leave it off as it is by default.",
+    "overloaded": "Give it more room or more instances; clients ask again after retry-after.",
+    "shutting_down": "Ask again; another instance, or the restarted one, answers.",
+    "internal": "A fault of the gateway: report it with the log's line of the x-request-id.",
+}
