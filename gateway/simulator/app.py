@@ -2,7 +2,8 @@
 
 Owns paths, status codes and the playing in time. Request headers for tests: `x-simulate-speed: 10` divides all times by 10,
 `x-simulate-seed: NAME` chooses another text (so does the body's `seed`), `x-request-id` names the request in the statistics.
-GET /_sim/stats tells what was seen (stats.py); GET / lists the scenarios.
+A streamed response can be had again at GET /v1/responses/{id}, with `stream=true` and `starting_after` event by event; one asked for with
+`background` is made on when its client leaves. GET /_sim/stats tells what was seen (stats.py); GET / lists the scenarios.
 """
 
 from __future__ import annotations
@@ -10,21 +11,22 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import parse_qsl
 
 from gateway.simulator import ask as asks
 from gateway.simulator import chat, completions, embeddings, messages, play, responses, scenarios
 from gateway.simulator.encode import Json
 from gateway.simulator.exchange import ClientGone, Exchange, Header, Receive, Scope, Send
+from gateway.simulator.kept import Kept, Shelf
 from gateway.simulator.scenarios import Rejection, Scenario
 from gateway.simulator.stats import Stats
 
 _EVENTS: Final = b"text/event-stream; charset=utf-8"
 _FOREVER_S: Final = 86_400.0  # longer than any client waits
 _CREATED: Final = 1_790_000_000  # of every model
-_LISTED: Final = (*scenarios.TABLE, embeddings.MODEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class Simulator:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self.stats = Stats(clock)
+        self._shelf = Shelf()
+        self._makings: set[asyncio.Task[None]] = set()
         self._clock = clock
         self._sleep = sleep
 
@@ -73,6 +77,9 @@ class Simulator:
         if dialect := _DIALECTS.get(path):
             _need(method, "POST")
             await self._play(exchange, dialect)
+        elif path.startswith("/v1/responses/"):
+            _need(method, "GET")
+            await self._retrieve(exchange, path.removeprefix("/v1/responses/"))
         elif path == "/v1/messages/count_tokens":
             _need(method, "POST")
             body = await _body(exchange)
@@ -104,23 +111,66 @@ class Simulator:
             raise asks.Rejected(scenario.rejection)
         plan = play.plan(scenario, ask, flat=dialect.flat)
         renderer = dialect.renderer(ask, scenario)
-        work = self._stream if ask.stream else self._whole
-        await exchange.while_client_stays(work(exchange, plan, renderer, began))
+        if isinstance(renderer, responses.Responses) and ask.stream:
+            kept = self._shelf.keep(renderer.response["id"], renderer.answer)
+            if ask.body.get("background") is True:  # it is made whether somebody listens or not
+                self._keep_making(self._make(plan, renderer, began, kept))
+                await exchange.while_client_stays(self._follow(exchange, kept, -1))
+                return
+            await exchange.while_client_stays(self._stream(exchange, plan, renderer, began, kept))
+        else:
+            work = self._stream if ask.stream else self._whole
+            await exchange.while_client_stays(work(exchange, plan, renderer, began))
         if scenario.ending == "reset":
             await exchange.reset()
 
-    async def _stream(self, exchange: Exchange, plan: play.Plan, renderer: play.Renderer, began: float) -> None:
+    async def _retrieve(self, exchange: Exchange, name: str) -> None:
+        kept = self._shelf.find(name)
+        if kept is None:
+            raise asks.invalid(f"Response with id '{name}' not found.", status=404)
+        query = dict(parse_qsl(exchange.scope.get("query_string", b"").decode("latin-1")))
+        after = query.get("starting_after", "-1")
+        if not after.removeprefix("-").isdigit():
+            raise asks.invalid("'starting_after' has to be an integer", "starting_after")
+        if query.get("stream") == "true":
+            await exchange.while_client_stays(self._follow(exchange, kept, int(after)))
+        else:
+            await exchange.reply(200, kept.answer(), _headers(exchange))
+
+    async def _follow(self, exchange: Exchange, kept: Kept, after: int) -> None:
+        await exchange.start(200, _EVENTS, ((b"cache-control", b"no-cache"), *_headers(exchange)))
+        async for data in kept.follow(after):
+            await exchange.write(data)
+        await exchange.write(b"", last=True)
+
+    async def _make(self, plan: play.Plan, renderer: play.Renderer, began: float, kept: Kept) -> None:
+        for at_s, data in play.writes(plan, renderer):
+            await self._until(began + at_s / renderer.ask.speed)
+            kept.add(data)
+        if plan.scenario.ending != "hang":
+            kept.finish()
+
+    def _keep_making(self, work: Coroutine[Any, Any, None]) -> None:
+        making = asyncio.get_running_loop().create_task(work)
+        self._makings.add(making)
+        making.add_done_callback(self._makings.discard)
+
+    async def _stream(self, exchange: Exchange, plan: play.Plan, renderer: play.Renderer, began: float, kept: Kept | None = None) -> None:
         ending = plan.scenario.ending
         if ending == "hang-before-headers":
             await self._sleep(_FOREVER_S)
         await exchange.start(200, _EVENTS, ((b"cache-control", b"no-cache"), *_headers(exchange)))
         for at_s, data in play.writes(plan, renderer):
             await self._until(began + at_s / renderer.ask.speed)
+            if kept is not None:
+                kept.add(data)
             await exchange.write(data)
             await self._sleep(0)  # other streams' writes that are due come before the making of the next one here
         if ending == "hang":
             await self._sleep(_FOREVER_S)
         await self._until(began + plan.ends_at_s / renderer.ask.speed)
+        if kept is not None:
+            kept.finish()
         if ending == "reset":
             await self._sleep(scenarios.RESET_AFTER_S)
         else:
@@ -194,11 +244,12 @@ def _models(name: str, headers: Mapping[str, str]) -> Json:
             return {"type": "model", "id": name, "display_name": name, "created_at": "2026-09-21T14:13:20Z"}
         return {"id": name, "object": "model", "created": _CREATED, "owned_by": "decluster"}
 
+    known = (*scenarios.TABLE, embeddings.MODEL)
     if name:
-        if name not in _LISTED and scenarios.find(name) is None:
+        if name not in known and scenarios.find(name) is None:
             raise asks.Rejected(scenarios.unknown(name))
         return model(name)
-    listed: dict[str, Any] = {"object": "list", "data": [model(name) for name in _LISTED]}
+    listed: dict[str, Any] = {"object": "list", "data": [model(name) for name in known]}
     if "anthropic-version" in headers:
-        listed = {"data": listed["data"], "has_more": False, "first_id": _LISTED[0], "last_id": _LISTED[-1]}
+        listed = {"data": listed["data"], "has_more": False, "first_id": known[0], "last_id": known[-1]}
     return listed

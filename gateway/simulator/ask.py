@@ -134,3 +134,11 @@ def last_of(messages: Any, role: str = "user") -> str:
         if isinstance(message, dict) and message.get("role") == role:
             return words_of(message.get("content"))
     return ""
+
+
+def latest(items: Any) -> Json:
+    """The last item of a conversation that is no instruction: agents put notes of theirs behind a tool's result."""
+    for item in reversed(items if isinstance(items, list) else []):
+        if isinstance(item, dict) and item.get("role") not in ("developer", "system"):
+            return item
+    return {}

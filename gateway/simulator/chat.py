@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gateway.simulator import tools
-from gateway.simulator.ask import Ask, ask, invalid, last_of
+from gateway.simulator.ask import Ask, ask, invalid, last_of, latest
 from gateway.simulator.encode import Json, logprobs, new_id, padding, sse
 from gateway.simulator.play import Delta, Finish, Renderer
 from gateway.simulator.scenarios import Scenario
@@ -20,13 +20,12 @@ def read(body: Json, headers: Mapping[str, str]) -> Ask:
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise invalid("Missing required parameter: 'messages'.", "messages")
-    last = messages[-1] if isinstance(messages[-1], dict) else {}
     number = body.get("n")
     return ask(
         body,
         headers,
         last_user=last_of(messages),
-        answers_tool=last.get("role") in ("tool", "function"),
+        answers_tool=latest(messages).get("role") in ("tool", "function"),
         tool=tools.choose(offered(body.get("tools")), wanted(body.get("tool_choice"))),
         choices=number if isinstance(number, int) else 1,
     )

@@ -11,16 +11,18 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
 from rich.console import Console
 from rich.live import Live
 
+from gateway.companion import GATEWAY
 from gateway.simulator import chat, demo_view, play, scenarios
 from gateway.simulator.encode import json_bytes
 from gateway.simulator.measure import BIN_S, Reading, Recording, Ruler, listen
-from gateway.simulator.stage import GATEWAY, Stage, StageError
+from gateway.simulator.stage import Stage, StageError
 from gateway.simulator.text import PARTS
 
 DEFAULT: Final = "smooth-then-clusters"
@@ -35,13 +37,14 @@ _PROMPT: Final = "Refactor the parser so that a cut may fall anywhere, please."
 
 
 def run(model: str | None = None, plain: bool = False, *, speed: float = 1.0, command: Sequence[str] = GATEWAY) -> int:
-    """Plays, shows, and returns the exit code: 0, or 1 with one line that says why, or 130 after Ctrl-C.
+    """Plays, shows, and returns the exit code: 0, or 1 with one line that says why (2: no such model), or 130 after Ctrl-C.
 
     speed: of the upstream's clock. command: what starts the gateway, without its arguments."""
     name = model or DEFAULT
     scenario = scenarios.find(name)
     if scenario is None:
-        return _failed(f"no scenario is called {name[:64]!r}; there are {', '.join(scenarios.TABLE)}, silent-N")
+        _failed(f"no scenario is called {name[:64]!r}; there are {', '.join(scenarios.TABLE)}, silent-N")
+        return 2
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal that is not UTF-8 shows question marks, and no traceback
     body = {"model": name, "stream": True, "messages": [{"role": "user", "content": _PROMPT}]}
@@ -98,13 +101,18 @@ def _greeting(stage: Stage, scenario: scenarios.Scenario) -> str:
     return (
         f"{scenario.name}: {scenario.about}\n"
         f"upstream  {stage.upstream}/v1  (embedded)\n"
-        f"gateway   {stage.gateway}/v1  (what it says of itself: {stage.gateway}/)\n"
-        f'an SDK:   OpenAI(base_url="{stage.gateway}/v1", api_key="any")  (while the demo runs)\n'
+        f"gateway   {stage.gateway}/v1\n"
+        f"live page {stage.gateway}/     (while the demo runs)\n"
+        f'an SDK:   OpenAI(base_url="{stage.gateway}/v1", api_key="any")\n'
     )
 
 
-_FAREWELL: Final = """
-Your own upstream:  decluster serve --upstream https://api.openai.com
+def _farewell() -> str:
+    """What to type next, as this shell understands it: the command's path where it is not in PATH."""
+    name = Path(sys.argv[0])
+    command = str(name) if name.name == "decluster" and shutil.which("decluster") is None else "decluster"
+    return f"""
+Your own upstream:  {command} serve --upstream https://api.openai.com/v1
 then in your code:  OpenAI(base_url="http://127.0.0.1:8080/v1")
 """
 
@@ -154,7 +162,7 @@ def _show(raw: Reading, smooth: Reading, plain: bool) -> None:
         print("\n" + demo_view.plain_table(demo_view.figures(raw, smooth)))
     else:
         _console().print(demo_view.summary(raw, smooth, width, _is_unicode()))
-    print(_FAREWELL, end="", flush=True)
+    print(_farewell(), end="", flush=True)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from gateway.simulator import tools
-from gateway.simulator.ask import Ask, ask, invalid, last_of
+from gateway.simulator.ask import Ask, ask, invalid, last_of, latest
 from gateway.simulator.encode import Json, new_id, seal, sse
 from gateway.simulator.play import Delta, Finish, Renderer
 from gateway.simulator.scenarios import Scenario
@@ -28,7 +28,7 @@ def read(body: Json, headers: Mapping[str, str]) -> Ask:
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise invalid("messages: Field required", "messages")
-    content = messages[-1].get("content") if isinstance(messages[-1], dict) else None
+    content = latest(messages).get("content")
     blocks = content if isinstance(content, list) else []
     listed = body.get("tools")
     choice = body.get("tool_choice")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway.simulator import tools
-from gateway.simulator.ask import Ask, ask, invalid, last_of
+from gateway.simulator.ask import Ask, ask, invalid, last_of, latest
 from gateway.simulator.encode import Json, logprobs, new_id, padding, seal, sse
 from gateway.simulator.play import Delta, Finish, Renderer
 from gateway.simulator.scenarios import Scenario
@@ -40,14 +40,13 @@ def read(body: Json, headers: Mapping[str, str]) -> Ask:
     given = body.get("input")
     if not isinstance(given, str | list):
         raise invalid("Missing required parameter: 'input'.", "input")
-    last = given[-1] if isinstance(given, list) and given and isinstance(given[-1], dict) else {}
     listed = body.get("tools")
     choice = body.get("tool_choice")
     return ask(
         body,
         headers,
         last_user=given if isinstance(given, str) else last_of(given),
-        answers_tool=str(last.get("type")).endswith("call_output"),
+        answers_tool=str(latest(given).get("type")).endswith("call_output"),
         tool=tools.choose(
             [
                 tools.Tool(t["name"], t.get("parameters") or {})

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from gateway.simulator.text import Part
+from gateway.traces.format import Trace
 
 Ending = Literal["finish", "length", "nothing", "reset", "error", "hang", "hang-before-headers"]
 
@@ -177,6 +179,7 @@ _TABLE: Final = (
     Scenario("pauses", "half an answer, 20 s of silence, the other half", steady(50, 30, at_s=0.1) + steady(50, 30, at_s=20.7)),
     Scenario("silent", "20 s of silence, then text; `silent-N` for N s", (Burst(20.0, 1), *steady(50, 59, at_s=20.02))),
 )
+_PARTS: Final[dict[str, Part]] = {"content": "content", "reasoning": "reasoning", "tool": "tool"}
 TABLE: Final[dict[str, Scenario]] = {scenario.name: scenario for scenario in _TABLE}
 _SILENT: Final = re.compile(r"silent-([1-9][0-9]{0,4})")  # up to a day
 
@@ -189,6 +192,21 @@ def find(model: str) -> Scenario | None:
         bursts = tuple(replace(burst, at_s=burst.at_s + shift_s) for burst in TABLE["silent"].bursts)
         return replace(TABLE["silent"], name=model, about=f"{silence_s:.0f} s of silence, then text", bursts=bursts)
     return TABLE.get(model)
+
+
+def learn(traces: Sequence[Trace]) -> tuple[str, ...]:
+    """Recorded streams as scenarios of their own names, for this process; a number is added to a name that is taken. Their names."""
+    names = []
+    for trace in traces:
+        name, number = trace.name, 2
+        while name in TABLE:
+            name, number = f"{trace.name}-{number}", number + 1
+        bursts = tuple(
+            Burst(burst.at_ms / 1e3, burst.tokens, _PARTS[burst.kind], burst.spread_ms / 1e3, burst.pack) for burst in trace.bursts
+        )
+        TABLE[name] = Scenario(name, trace.about or "a recorded stream", bursts, ending_s=trace.done_ms / 1e3)
+        names.append(name)
+    return tuple(names)
 
 
 def unknown(model: str) -> Rejection:

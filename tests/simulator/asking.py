@@ -102,10 +102,12 @@ def ask(
             answer.times.append(time.now - began)
         answer.complete = not message["more_body"]
 
+    path, _, query = path.partition("?")
     scope = {
         "type": "http",
         "method": method,
         "path": path,
+        "query_string": query.encode(),
         "headers": [(name.encode(), value.encode()) for name, value in (headers or {}).items()],
     }
     run(lambda: app(scope, receive, send))

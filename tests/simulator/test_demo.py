@@ -21,7 +21,8 @@ ROOT = Path(__file__).parents[2]
 @contextmanager
 def demo(*arguments: str, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
     """The demo in a process of its own, where `arguments` are those of `run`."""
-    code = f"import sys; from gateway.simulator.demo import run; sys.exit(run({', '.join(arguments)}))"
+    # A shell starts what runs in the background with SIGINT ignored, and that is inherited: the demo is to be as in the foreground.
+    code = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); import sys; from gateway.simulator.demo import run; sys.exit(run({', '.join(arguments)}))"
     command = [sys.executable, "-W", "error", "-c", code]
     environ = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", **(env or {})}
     with subprocess.Popen(
@@ -88,7 +89,7 @@ def test_a_stream_that_breaks_is_shown_as_broken_on_both_sides() -> None:
 def test_an_unknown_scenario_is_one_line_that_names_the_known_ones() -> None:
     with demo("'nope'") as process:
         code, out, errors = ended(process)
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
     assert re.fullmatch(r"decluster demo: no scenario is called 'nope'; there are smooth-then-clusters, .*\n", errors)
 
 
@@ -104,7 +105,7 @@ def test_a_gateway_that_does_not_start_is_one_line_that_says_why(fault: str) -> 
 def test_a_signal_ends_it_and_all_that_it_started(number: signal.Signals) -> None:
     with demo("'hangs'") as process:
         assert process.stdout is not None
-        out = "".join(process.stdout.readline() for _ in range(6))  # the greeting and a line of progress
+        out = "".join(process.stdout.readline() for _ in range(7))  # the greeting and a line of progress
         assert all(map(listens, ports(out)))
         process.send_signal(number)
         code, _, errors = ended(process)

@@ -99,6 +99,30 @@ def test_the_clients_own_tool_is_called_in_every_dialect() -> None:
         ("chat", {"messages": [{"role": "user", "content": "x"}, {"role": "tool", "tool_call_id": "c", "content": "done"}]}),
         ("responses", {"input": [{"type": "function_call_output", "call_id": "c", "output": "done"}]}),
         ("messages", {"messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "done"}]}]}),
+        # Agents put notes behind it.
+        (
+            "chat",
+            {
+                "messages": [
+                    {"role": "user", "content": "x"},
+                    {"role": "tool", "tool_call_id": "c", "content": "d"},
+                    {"role": "system", "content": "n"},
+                ]
+            },
+        ),
+        (
+            "responses",
+            {
+                "input": [
+                    {"type": "custom_tool_call_output", "call_id": "c", "output": "d"},
+                    {"type": "message", "role": "developer", "content": []},
+                ]
+            },
+        ),
+        (
+            "messages",
+            {"messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t"}, {"type": "text", "text": "note"}]}]},
+        ),
     ],
 )
 def test_a_tools_result_is_answered_in_text_so_that_agents_end(dialect: str, history: dict[str, Any]) -> None:
@@ -106,3 +130,39 @@ def test_a_tools_result_is_answered_in_text_so_that_agents_end(dialect: str, his
     assert b"edit_file" not in body
     assert b"tool_use" not in body
     assert any(end in body for end in (b'"finish_reason":"stop"', b'"response.completed"', b'"end_turn"'))
+
+
+def test_a_codex_turn_gets_its_command_and_its_sealed_reasoning() -> None:
+    """Its tools are of kinds that only the provider knows, and what it was sent comes back in the next turn."""
+    asked: dict[str, Any] = {
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+        "reasoning": {"summary": "auto"},
+        "tools": [
+            {"type": "web_search"},
+            {"type": "namespace", "name": "agents", "tools": [{"type": "function", "name": "spawn", "parameters": {}}]},
+            {"type": "custom", "name": "apply_patch", "format": {"type": "grammar"}},
+            {"type": "function", "name": "exec_command", "parameters": {**BASH.schema, "required": ["command"]}},
+        ],
+    }
+    first = whole("responses", "tool-call", **asked, input=[{"role": "user", "content": "do it"}])
+    reasoning, call = first["output"]
+    assert reasoning["encrypted_content"]
+    assert (call["type"], call["name"]) == ("function_call", "exec_command")
+    result = {"type": "function_call_output", "call_id": call["call_id"], "output": "done"}
+    second = whole("responses", "tool-call", **asked, input=[{"role": "user", "content": "do it"}, reasoning, call, result])
+    assert [item["type"] for item in second["output"]] == ["reasoning", "message"]
+
+
+def test_a_claude_code_turn_gets_its_command() -> None:
+    asked: dict[str, Any] = {
+        "max_tokens": 32000,
+        "system": [{"type": "text", "text": "You are an agent.", "cache_control": {"type": "ephemeral"}}],
+        "thinking": {"type": "adaptive"},
+        "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+        "output_config": {"effort": "medium"},
+        "tools": [{"name": "Agent", "input_schema": {}}, {"name": "Bash", "input_schema": BASH.schema}],
+    }
+    first = whole("messages", "tool-call", **asked, messages=[{"role": "user", "content": [{"type": "text", "text": "do it"}]}])
+    assert [(block["type"], block.get("name")) for block in first["content"]] == [("thinking", None), ("tool_use", "Bash")]
+    assert first["content"][0]["signature"]
