@@ -16,7 +16,17 @@ from typing import Final
 
 import pytest
 
-from . import processes, test_anthropic_python, test_langchain, test_litellm, test_node, test_openai_python, test_openai_responses
+from . import (
+    processes,
+    test_ai_sdk,
+    test_anthropic_python,
+    test_langchain,
+    test_litellm,
+    test_node,
+    test_openai_python,
+    test_openai_responses,
+    test_pydantic_ai,
+)
 from .answers import Json, Outcome
 from .cases import AT_ONCE, Params, chat, messages, responses
 from .javascript import Node
@@ -38,7 +48,7 @@ STYLES: Final = ("comment", "chunk", "auto")  # chunk: an event of the dialect's
 
 @dataclass(frozen=True)
 class Client:
-    """How it is asked, in a thread (`block`), on the loop (`wait`) or in Node (`script`, `operation`), and how its idle clock is set."""
+    """How it is asked, in a thread (`block`), on the loop (`wait`) or in Node (`script`, `operation`, `job`), and how its idle clock is set."""
 
     asked: Callable[[str], Params]
     clock: Json
@@ -46,6 +56,7 @@ class Client:
     wait: Callable[..., Awaitable[Outcome]] | None = None
     script: str = ""
     operation: str = ""
+    job: Callable[..., Json] = test_node.job
     added_up: Callable[[Json], Outcome] = test_node.TestChat.outcome
 
 
@@ -75,7 +86,18 @@ CLIENTS: Final = {
     "openai-node responses helper": Client(responses, _IDLE, script="openai.mjs", operation="responsesHelper", added_up=test_node.helped),
     "anthropic-node": Client(messages, _IDLE, script="anthropic.mjs", operation="messages", added_up=test_node.TestMessages.outcome),
     "anthropic-node helper": Client(messages, _IDLE, script="anthropic.mjs", operation="messagesHelper", added_up=test_node.helped),
+    **{
+        f"ai-sdk {provider}": Client(
+            test_ai_sdk.asked, _IDLE, script="ai.mjs", operation=provider, job=test_ai_sdk.job, added_up=test_ai_sdk.outcome
+        )
+        for provider in test_ai_sdk.PROVIDERS
+    },
+    **{
+        f"pydantic-ai {kind}": Client(test_pydantic_ai.asked, _TIMEOUT, wait=partial(test_pydantic_ai.stream, kind))
+        for kind in test_pydantic_ai.KINDS
+    },
 }
+SCRIPTS: Final = ("openai.mjs", "anthropic.mjs", "ai.mjs")
 # LangChain's clock looks at parsed events, and a comment is none. OpenAI's helpers refuse an event before `response.created`.
 DEAF: Final = {"langchain-openai async", "langchain-openai responses async"}
 STRICT: Final = {"openai-python responses helper", "openai-node responses helper"}
@@ -118,12 +140,12 @@ def play(places: Places, node: Node, tries: Mapping[str, Try]) -> Played:
         for key, (client, each) in asks.items():
             if client.script == script:
                 given, clock = arguments(client, each)
-                jobs[key] = test_node.job(client.operation, *given, **clock)
+                jobs[key] = client.job(client.operation, *given, **clock)
         results = zip(jobs.items(), node.jobs(script, list(jobs.values())), strict=True)
         return {key: asks[key][0].added_up(result) for (key, _), result in results}
 
     with ThreadPoolExecutor(len(asks)) as pool:
-        scripts = [pool.submit(run, script) for script in ("openai.mjs", "anthropic.mjs")]
+        scripts = [pool.submit(run, script) for script in SCRIPTS]
         blocking = {
             key: pool.submit(c.block, *arguments(c, each)[0], **arguments(c, each)[1]) for key, (c, each) in asks.items() if c.block
         }
@@ -168,10 +190,11 @@ def pairs(*, begun: bool, suited: bool = True) -> list[tuple[str, str]]:
 
 
 def same(got: Outcome, whole: Outcome, client: str) -> bool:
-    """OpenAI's helper makes its message of the first chunk's members, which may be a heartbeat's."""
+    """OpenAI's helper makes its message of the first chunk's members, which may be a heartbeat's; pydantic-ai notes a response that does not
+    begin with `response.created` as one that is fetched in the background."""
     assert whole.error is None
     assert whole.text
-    return got == whole or (client == "openai-python helper" and got.text == whole.text)
+    return got == whole or (client in ("openai-python helper", "pydantic-ai responses") and (got.error, got.text) == (None, whole.text))
 
 
 @pytest.mark.parametrize(("client", "style"), pairs(begun=False))
@@ -207,3 +230,12 @@ def test_what_the_table_of_clients_warns_of_is_so(waited: Played, client: str, s
     error = waited[client, f"{SILENT} {style}"].error
     assert error is not None
     assert error["kind"] in ("StreamChunkTimeoutError", "RuntimeError", "OpenAIError")
+
+
+@pytest.mark.parametrize("provider", test_ai_sdk.PROVIDERS)
+def test_the_ai_sdks_own_clock_between_parts_heeds_no_heartbeat(places: Places, node: Node, beating: dict[str, str], provider: str) -> None:
+    """`streamText({timeout: {chunkMs}})`, off by default, waits for parts of the answer alone. If this fails, it has learnt more."""
+    clock = {"timeout": {"chunkMs": 1000 * CLOCK_S}}
+    urls = [places.direct, *beating.values()]
+    results = node.jobs("ai.mjs", [test_ai_sdk.job(provider, url, test_ai_sdk.asked(PAUSES), SPEED, **clock) for url in urls])
+    assert ["Chunk timeout" in str(result["events"][-1].get("reason")) for result in results] == [True] * len(urls)

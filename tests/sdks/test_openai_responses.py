@@ -90,3 +90,22 @@ def test_a_stream_that_is_closed_early_is_cancelled_at_the_upstream(places: Plac
         with api.responses.create(**responses(SLOW), stream=True) as answer:
             assert next(event for event in answer if event.type == "response.output_text.delta")
         assert seen.ended("responses-closed")["outcome"] == "cancelled"
+
+
+def test_a_response_is_had_again_from_any_place_on(places: Places) -> None:
+    """What was seen of the first stream and what `starting_after` brings make the whole answer, none of it twice."""
+    for url, headers in places.both():
+        with client(url, headers) as api:
+            with api.responses.create(**responses("steady"), stream=True) as answer:
+                first = list(answer)
+            name = first[0].response.id
+            again = list(api.responses.retrieve(name, stream=True))
+            later = list(api.responses.retrieve(name, stream=True, starting_after=first[40].sequence_number))
+            whole = api.responses.retrieve(name)
+        for events in (again, [*first[:41], *later]):
+            assert text(events) == text(first) == whole.output_text
+            assert events[-1].type == "response.completed"
+
+
+def text(events: list[Any]) -> str:
+    return "".join(event.delta for event in events if event.type == "response.output_text.delta")
