@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import trustme
 from cases.reading import SETTINGS, Case, body_of
 from support.client import Answer, Client, ask, head
 from support.gateway import Running, serving, settings_for
+from support.http2_plays import PlayedHttp2
 from support.plays import json
 from support.upstream import Attempt, ScriptedUpstream
 
@@ -53,13 +54,19 @@ async def play(case: Case, scratch: Path) -> Outcome:
         authority.issue_cert("127.0.0.1").configure_cert(tls)
         changes["upstream"] = {"ca_file": str(scratch / "ca.pem")}
     warm_up = [json(b'{"data":[]}')] if case.upstream.get("fail") else []  # what fails is a connection that was kept
-    async with ScriptedUpstream(*warm_up, *case.plays, tls=tls) as upstream:
+    if case.http2:
+        changes["upstream"] = {"http2": "true"}
+    async with (PlayedHttp2 if case.http2 else ScriptedUpstream)(*warm_up, *case.plays, tls=tls) as upstream:
         url = upstream.url
         if "upstream_host" in case.config:
             url = url.replace("127.0.0.1", "localhost")
         if "upstream_base_url_suffix" in case.config:
             url = url.removesuffix("/v1") + case.config["upstream_base_url_suffix"]
-        async with serving(settings_for(url, **changes)) as gateway:
+        settings = settings_for(url, **changes)
+        if "fallback" in case.config:
+            first = settings.upstreams[0]
+            settings = replace(settings, upstreams=(first, replace(first, name="second")))
+        async with serving(settings) as gateway:
             for _ in warm_up:
                 await ask(gateway.port, "GET", "/v1/models")
             answers, left_at = await _ask(case, gateway, upstream)
@@ -70,7 +77,7 @@ async def play(case: Case, scratch: Path) -> Outcome:
             )
 
 
-async def _ask(case: Case, gateway: Running, upstream: ScriptedUpstream) -> tuple[list[Answer], float | None]:
+async def _ask(case: Case, gateway: Running, upstream: ScriptedUpstream | PlayedHttp2) -> tuple[list[Answer], float | None]:
     client, answers, left_at = case.client, [], None
     for turn in range(case.expect.get("repeat", 1)):
         async with await Client.to(gateway.port, 4096 if "stop_reading_after_bytes" in client else None) as connection:
@@ -87,6 +94,12 @@ async def _ask(case: Case, gateway: Running, upstream: ScriptedUpstream) -> tupl
             if "stop_reading_after_bytes" in client:
                 await connection.until(lambda _, link=connection: link.received_bytes >= client["stop_reading_after_bytes"])
                 connection.stop_reading()
+                if client.get("parallel_fast_client"):
+                    async with await Client.to(gateway.port) as fast:
+                        await _send(case.request, fast)
+                        answers.append(await fast.ended())
+                    assert not connection.answer.over
+                    assert upstream.connections == 1
                 await asyncio.sleep(client["resume_after_ms"] / 1e3)
                 connection.read_on()
             if "gateway_sigterm_after_ms" in client:

@@ -26,10 +26,17 @@ SETTINGS: dict[str, Callable[[Any], dict[str, Any]]] = {
     # Twice what the case says, which is still less than its stream lasts: a busy machine must not look like a silent upstream.
     "upstream_idle_ms": lambda value: {"clocks": {"silence": 2 * value / 1e3}},
     "ttfb_ms": lambda value: {"clocks": {"headers": value / 1e3}},
+    "max_retries": lambda value: {"retry": {"attempts": value + 1}},
+    "fallback": lambda value: {},  # the player's: the same upstream stands there twice
     "commit_early": lambda value: {},  # always: a heartbeat begins the response
     "upstream_base_url_suffix": lambda value: {},  # the player's: it makes the upstream's address
     "upstream_host": lambda value: {},
     "tls": lambda value: {},
+    "think_tags": lambda value: {},  # the request's own to ask for: see CONTROLS
+}
+# Neutral name -> what a request says here to have it.
+CONTROLS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "think_tags": lambda value: {"reasoning_format": "reasoning_content"} if value == "extract" else {},
 }
 
 
@@ -51,10 +58,12 @@ class Case:
     @property
     def needs(self) -> set[str]:
         """What the case wants that has no counterpart here."""
-        unmet = set(self.config) - set(SETTINGS)
-        if self.upstream.get("http") or str(self.upstream.get("end")).startswith("h2"):
-            unmet.add("http2")
-        return unmet
+        return set(self.config) - set(SETTINGS)
+
+    @property
+    def http2(self) -> bool:
+        """Its upstream speaks HTTP/2."""
+        return self.upstream.get("http") == "2"
 
 
 @cache
@@ -62,6 +71,8 @@ def cases() -> dict[str, Case]:
     found = {}
     for path in sorted(DATA.glob("*.json")):
         raw = json.loads(path.read_text())
+        for name, value in raw.get("gateway_config", {}).items():
+            raw["request"].get("body", {}).update(CONTROLS.get(name, lambda _: {})(value))
         found[raw["id"]] = Case(
             raw["id"],
             raw["api"],

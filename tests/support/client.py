@@ -159,6 +159,14 @@ class Client(asyncio.Protocol):
                 await self._changed.wait()
         return self.answer
 
+    async def body_of(self, size: int) -> bytes:
+        """The first so many bytes of the body; fewer where it ends before."""
+        async with asyncio.timeout(SAFETY_S):
+            while not self.answer.over and len(self.answer.body) < size:
+                self._changed.clear()
+                await self._changed.wait()
+        return self.answer.body[:size]
+
     async def ended(self) -> Answer:
         async with asyncio.timeout(SAFETY_S):
             while not self.answer.over:

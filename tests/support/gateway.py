@@ -10,14 +10,34 @@ from typing import Any
 
 from gateway.server.gateway import Gateway
 from gateway.server.run import Server
-from gateway.settings import Clocks, Heartbeat, Limits, Listen, Pacing, Settings, Shutdown, Upstream
+from gateway.settings import (
+    Admission,
+    Clocks,
+    Cost,
+    Heartbeat,
+    Limits,
+    Listen,
+    Pacing,
+    Resume,
+    Retry,
+    Settings,
+    Shutdown,
+    Tripping,
+    Upstream,
+)
 from support.upstream import SAFETY_S
 
-_PARTS = {"pacing": Pacing, "heartbeat": Heartbeat, "clocks": Clocks, "limits": Limits, "shutdown": Shutdown}
+_PARTS = {"pacing": Pacing, "heartbeat": Heartbeat, "clocks": Clocks, "limits": Limits, "shutdown": Shutdown, "resume": Resume}
+_PARTS |= {"retry": Retry, "breaker": Tripping, "admission": Admission, "cost": Cost}
 
 
 def settings_for(url: str, **changes: Any) -> Settings:
-    """Defaults with one upstream. `clocks={"silence": 1}` changes one part, `upstream={...}` the upstream itself."""
+    """Defaults with one upstream. `clocks={"silence": 1}` changes one part, `upstream={...}` the upstream itself.
+
+    One attempt, unless `retry` says more: most tests are of what comes of one. No catalogue of prices, which is a process of its own.
+    """
+    changes.setdefault("retry", {"attempts": 1})
+    changes.setdefault("cost", {"catalogue": False})
     upstream = replace(Upstream("scripted", url, models=("m-test",)), **changes.pop("upstream", {}))
     parts = {name: _PARTS[name](**values) if isinstance(values, dict) else values for name, values in changes.items()}
     return Settings((upstream,), listen=Listen(port=0), **parts)
@@ -70,5 +90,6 @@ async def serving(settings: Settings) -> AsyncIterator[Running]:
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=SAFETY_S)
             assert not late, "a request goes on although its client has gone"
+        await running.gateway.desk.close()
         assert not running.gateway.exchanges
         await running.gateway.close()

@@ -42,8 +42,20 @@ class Process:
     async def port(self) -> int:
         return int((await self.logged("listening"))["url"].split(":")[2].split("/")[0])
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def changed(self) -> None:
+        """Wait for its next line."""
+        self._changed.clear()
+        await self._changed.wait()
+
     def terminate(self) -> None:
         self._process.send_signal(signal.SIGTERM)
+
+    def hang_up(self) -> None:
+        self._process.send_signal(signal.SIGHUP)
 
     async def ended(self) -> int:
         """Its exit code."""
