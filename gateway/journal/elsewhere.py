@@ -15,8 +15,9 @@ import msgspec
 
 from gateway.dialects.base import Dialect
 from gateway.errors import Failure
+from gateway.journal.keys import Claim, key, ms
 from gateway.journal.recording import Recording, Refusal
-from gateway.journal.shared import FAULTS, Claim, Shared, key, ms, stopped
+from gateway.journal.shared import FAULTS, Shared, stopped
 from gateway.wire.headers import Fields
 
 BLOCK_MS: Final = 50  # within which one that is new joins those that are waited for

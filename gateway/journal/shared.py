@@ -1,12 +1,8 @@
 """Recordings in Redis or Valkey, so that any process can go on with a stream that another one records.
 
-Owns the names and forms of what stands there, who records a stream (the claim), who is alive (the lease), and the writing behind. Texts
-stand there as they were sent; keys and credentials as digests. Invariants: no stream ever waits for Redis; a copy that misses an entry is
-not written to any more, so that what is read has no gap; while a claim stands there is one generation.
-
-    PREFIX k <name>    claim: "<uid> <fingerprint>"     PREFIX s <uid>    stream: 0-1 head, <number>-0 frames, <next>-1 end
-    PREFIX l <uid>     lease of who records             PREFIX a <uid>    somebody follows it elsewhere
-    PREFIX r <name>    a Responses answer: its uid's claim name
+Owns who records a stream (the claim), who is alive (the lease), the writing behind, and what becomes of it when Redis fails. Invariants:
+no stream waits for Redis; a copy that misses an entry is not written to any more, so that what is read has no gap; while a claim stands
+there is one generation.
 """
 
 from __future__ import annotations
@@ -15,45 +11,27 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-import msgspec
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from gateway.journal.recording import Refusal
-from gateway.wire.headers import Fields
+from gateway.journal.copying import SharedCopy
+from gateway.journal.keys import REMEMBERED_S, Claim, key, ms
 
 LOG: Final = logging.getLogger("decluster")
-PREFIX: Final = "decluster:1:"  # with the number of this form
 CONNECTIONS: Final = 16  # one writes, one reads what others record, the rest are for claims, which take a millisecond each
 ANSWER_S: Final = 1.0  # what Redis may take for one answer: it stands in the way of a request only once, at its claim
 REST_S: Final = 5.0  # after trouble nothing is asked of it for so long, so that no request waits for what is not there
 PENDING_BYTES: Final = 32 * 2**20  # not yet written, of all streams together; more means that it does not keep up
-FRAME_BYTES: Final = 16 * 2**10  # of a frame there: what is dropped is whole frames
-REMEMBERED_S: Final = 3600  # that a claim outlives its stream, to tell "no longer" from "never"
-REFUSAL_S: Final = 30  # that a refusal can be read by those who wait for it elsewhere
 FAULTS: Final = (RedisError, OSError, TimeoutError)
 # Takes a claim over whose stream is gone: only if it still is that one.
 _REPLACE: Final = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('set', KEYS[1], ARGV[2], 'PX', ARGV[3]) end"
 
 Answer = TypeVar("Answer")
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """Of a stream. mine: it is to be recorded here. gone: it was, and nothing of it is held."""
-
-    name: str
-    uid: str
-    fingerprint: str
-    mine: bool = False
-    gone: bool = False
 
 
 class Shared:
@@ -241,83 +219,9 @@ class Shared:
         return max(self._hold_s, 3 * self.lease_s)
 
 
-class SharedCopy:
-    """One recording's copy. lost: it is not written to any more."""
-
-    def __init__(self, shared: Shared, claim: Claim, stream_bytes: int) -> None:
-        self.claim = claim
-        self.lost = False
-        self._shared = shared
-        self._stream_bytes = stream_bytes
-        self._key = key("s", claim.uid)
-        self._frames: deque[tuple[int, int]] = deque()
-        self._bytes = 0
-        self._response: str | None = None
-
-    def head(self, status: int, fields: Fields) -> None:
-        self._write("XADD", self._key, "0-1", "h", msgspec.msgpack.encode((status, fields)))
-        self.renew()
-
-    def add(self, first: int, entries: list[bytes]) -> None:
-        frame: list[bytes] = []
-        size = 0
-        for number, entry in enumerate(entries, first):
-            frame.append(entry)
-            size += len(entry)
-            if size >= FRAME_BYTES or entry is entries[-1]:
-                begins = number + 1 - len(frame)
-                self._frames.append((begins, size))
-                self._shared.write(self, "XADD", self._key, f"{begins}-0", "e", b"".join(frame), size=size)
-                self._bytes += size
-                frame, size = [], 0
-        if self._bytes > self._stream_bytes:
-            while self._bytes > self._stream_bytes * 15 // 16 and len(self._frames) > 1:
-                self._bytes -= self._frames.popleft()[1]
-            self._write("XTRIM", self._key, "MINID", f"{self._frames[0][0]}-0")
-
-    def refused(self, refusal: Refusal) -> None:
-        """Those who wait for it elsewhere read it; who asks by its name asks anew."""
-        self._write("XADD", self._key, "0-2", "r", msgspec.msgpack.encode((refusal.status, refusal.fields, refusal.body)))
-        self._write("PEXPIRE", self._key, ms(REFUSAL_S))
-        self._write("DEL", key("k", self.claim.name), key("l", self.claim.uid))
-        self._shared.over(self)
-
-    def ended(self, next_number: int) -> None:
-        self._write("XADD", self._key, f"{next_number}-1", "x", b"")
-        self.renew()
-        self._write("DEL", key("l", self.claim.uid))
-        self._shared.over(self)
-
-    async def followed(self) -> bool:
-        return not self.lost and await self._shared.followed(self.claim.uid)
-
-    def is_response(self, response: str) -> None:
-        """Its Responses answer can be asked for by this name."""
-        self._response = key("r", response)
-        self._write("SET", self._response, self.claim.name, "PX", ms(self._shared.held_s))
-
-    def renew(self) -> None:
-        self._write("SET", key("l", self.claim.uid), b"1", "PX", ms(self._shared.lease_s))
-        self._write("PEXPIRE", key("k", self.claim.name), ms(self._shared.held_s + REMEMBERED_S))
-        self._write("PEXPIRE", self._key, ms(self._shared.held_s))
-        if self._response is not None:
-            self._write("PEXPIRE", self._response, ms(self._shared.held_s))
-
-    def _write(self, *command: Any) -> None:
-        self._shared.write(self, *command)
-
-
 async def stopped(tasks: list[asyncio.Task[None]]) -> None:
     """Cancel them until they end: a client of Redis can swallow a cancellation that meets its answer."""
     while running := [task for task in tasks if not task.done()]:
         for task in running:
             task.cancel()
         await asyncio.wait(running, timeout=0.1)
-
-
-def key(kind: str, name: str) -> str:
-    return f"{PREFIX}{kind}:{name}"
-
-
-def ms(seconds: float) -> int:
-    return max(1, int(seconds * 1000))

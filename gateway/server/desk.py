@@ -22,7 +22,8 @@ from gateway.settings import Settings
 
 if TYPE_CHECKING:
     from gateway.journal.elsewhere import Elsewhere
-    from gateway.journal.shared import Claim, Shared
+    from gateway.journal.keys import Claim
+    from gateway.journal.shared import Shared
 
 BROKEN: Final = Failure("internal", "The gateway failed in the middle of this answer, so it is cut short. Ask again.")
 _ENDING: Final = Failure("shutting_down", "The gateway is shutting down and could not finish this answer. Ask again.")

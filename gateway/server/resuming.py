@@ -32,7 +32,7 @@ from gateway.server.controlling import prepared
 from gateway.wire import headers, jsontext
 
 if TYPE_CHECKING:
-    from gateway.journal.shared import Claim
+    from gateway.journal.keys import Claim
 
 MOVES: Final = 8  # of a stream from process to process while one request asks for it; more is a fault
 UNKNOWN: Final = Failure(
@@ -196,6 +196,8 @@ def _record(call: Request, ticket: Ticket, work: Callable[[Request], Awaitable[N
     """Begin the recording. What is booked of this request is booked at the recording's end, by who makes it."""
     maker = copy.copy(call)
     maker.receive = _nothing
+    if call.span is not None:
+        maker.span = call.span.recording()
     _without_place(maker)
     call.record = _record_of_a_follower(call, "")
 
@@ -239,7 +241,7 @@ async def _followed(call: Call, recording: Recording, place: Place | None, watch
 
 def _record_of_a_follower(call: Call, result: str) -> Record:
     old = call.record
-    record = Record(old.operation, old.path, old.model, False, request_id=old.request_id)
+    record = Record(old.operation, old.path, old.model or call.ask.model, False, request_id=old.request_id)
     record.provider, record.resume, record.follows = old.provider, result, True
     return record
 

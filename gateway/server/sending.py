@@ -146,12 +146,15 @@ class Sending:
         if moved:
             described = (b"content-type", b"content-encoding")
             call.fields = [field for field in call.fields if field[0].lower() not in described]
+        fields = self._fields()
+        if onward.body is not None:  # another request than the one that the client's key names
+            fields = [field for field in fields if field[0].lower() != b"idempotency-key"]
         return request_for(
             call.target,
             "GET" if moved else call.method,
             onward.path or call.path or b"/",
             onward.query or call.scope["query_string"],
-            [*self._fields(), *onward.fields],
+            [*fields, *onward.fields],
             None if moved or not isinstance(body, bytes) else body,
             stream=True,
             clocks=call.gateway.settings.clocks,

@@ -12,8 +12,8 @@ from support.client import Answer
 _HOP = ("connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade", "content-length", "content-encoding")
 
 
-def kept(api: str, answer: Answer) -> None:
-    """Asserts the promises of DESIGN, "A stream on the wire" and "Hygiene"."""
+def kept(api: str, answer: Answer, resumable: bool = False) -> None:
+    """Asserts the promises of DESIGN, "A stream on the wire" and "Hygiene". resumable: its events carry ids."""
     assert answer.status == 200
     assert answer.header("content-type") == "text/event-stream; charset=utf-8"
     assert answer.header("cache-control") == "no-cache, no-transform"
@@ -30,7 +30,8 @@ def kept(api: str, answer: Answer) -> None:
     for event in events:
         assert event.data, "an event without data"
         for line in event.lines:
-            assert line.startswith((b"data: ", b"event: ", b":")), line[:40]
+            assert line.startswith((b"data: ", b"event: ", b":", *([b"id: "] if resumable else []))), line[:40]
+        assert sum(line.startswith(b"id: ") for line in event.lines) == resumable
         assert sum(line.startswith(b"data: ") for line in event.lines) == 1, "JSON goes out on one line"
     if api in ("chat", "completions"):
         _chunks(events)

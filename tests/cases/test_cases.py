@@ -26,7 +26,7 @@ async def test_case_comes_out_right(case: Case, tmp_path: Path) -> None:
     check(outcome, besides=OTHERWISE.get(case.id, ())[:1])
     answer = outcome.answer
     if answer.over and answer.header("content-type") == "text/event-stream; charset=utf-8":
-        kept(case.api, answer)
+        kept(case.api, answer, resumable="idempotency-key" in case.request.get("headers", {}))
 
 
 def test_every_setting_that_a_case_names_has_its_counterpart() -> None:

@@ -135,7 +135,9 @@ async def run(shared: bool, arguments: argparse.Namespace) -> bool:
         redis = await stack.enter_async_context(redis_server()) if shared else None
         config = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "decluster.yaml"
         where = f", redis: '{redis.url}'" if redis is not None else ""
-        config.write_text(f"upstreams: [{{name: chaos, base_url: '{url}'}}]\nresume: {{hold: 5s{where}}}\nlimits: {{connections_idle: 0}}\n")
+        config.write_text(
+            f"upstreams: [{{name: chaos, base_url: '{url}'}}]\nresume: {{hold: 5s{where}}}\nlimits: {{connections_idle: 0}}\n"
+        )
         gateways = [await stack.enter_async_context(running("--config", str(config), "--log-level", "info")) for _ in range(2)]
         ports = [await gateway.port for gateway in gateways]
         before = [held(gateway) for gateway in gateways]

@@ -91,6 +91,16 @@ async def test_what_the_second_answer_repeats_is_not_said_twice() -> None:
             assert said(await stream(gateway.port)) == ("The quick brown fox jumps", "stop", None)
 
 
+async def test_a_continuation_is_another_request_than_the_clients_key_names() -> None:
+    async with ScriptedUpstream(CUT, REST) as upstream:
+        async with serving(settings(upstream.url, "continue", Cut(prefill="plain"))) as gateway:
+            headers = [("idempotency-key", "k-1"), ("authorization", "Bearer test-key"), ("content-type", "application/json")]
+            assert said(await stream(gateway.port, headers)) == ("The quick brown fox jumps", "stop", None)
+        first, second = upstream.attempts
+    assert first.named(b"idempotency-key") == [b"k-1"]
+    assert second.named(b"idempotency-key") == []
+
+
 async def test_another_upstream_goes_on() -> None:
     async with ScriptedUpstream(CUT) as upstream, ScriptedUpstream(REST) as second:
         async with serving(settings(upstream.url, "fallback", Cut(prefill="plain"), second.url)) as gateway:
