@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gateway.errors import Failure
 from gateway.policy.cost import Spending, estimated_input_tokens
 from gateway.relay.exchange import Exchange
-from gateway.server.asking import plain
+from gateway.server.asking import Refused, plain
 from gateway.server.call import Call
 from gateway.server.clients import client_of, identity
 from gateway.server.spending import used_up
 from gateway.server.usage import settle
+
+_BUSY: Final = "The machine is too busy to pace one more answer in time (admission.late). Ask again shortly."
 
 
 def know(call: Call) -> None:
@@ -28,6 +32,9 @@ async def let_by(call: Call) -> None:
 async def let_in(call: Call, body: bytes) -> None:
     """A request for an answer: refused, or it holds its place until `leave`."""
     gateway, client, controls = call.gateway, call.client, call.controls
+    late_s = gateway.settings.admission.late
+    if late_s is not None and gateway.lateness.over(late_s):  # one more stream would make those late that run
+        raise Refused(Failure("overloaded", _BUSY, headers=((b"retry-after", b"2"),)))
     most_usd = controls.budget_usd if controls is not None else None
     call.prompt_bytes = len(body)
     budgeted = most_usd is not None or (client is not None and client.budget_per_day is not None)

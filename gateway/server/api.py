@@ -161,6 +161,7 @@ class _Request(Call):
             sending.mending.watch(exchange)
         watch = self.gateway.loop.create_task(self._watch(exchange.leave))
         self.gateway.exchanges.add(exchange)
+        self.gateway.lateness.watch()
         try:
             await exchange.run(sending.tries, passing, sending.renewed, response)
         finally:
@@ -194,28 +195,36 @@ class _Request(Call):
 
         reader = Reader() if self.dialect is not None and self.method == "POST" else None
 
+        this = asyncio.current_task()
+        gone = over = False
+
         async def noted(message: Message) -> None:
+            nonlocal over
             self._passed = True
             if reader is not None:
                 reader.take(message)
+            over = message["type"] == "http.response.body" and not message.get("more_body", False)
             await send(message)
 
+        def left() -> None:
+            nonlocal gone
+            if this is not None and not over:  # a server says so too once the answer is whole
+                gone = True
+                this.cancel()
+
         self.send = noted
-        work = loop.create_task(self._open_and_pass(sending))
-        gone = asyncio.Event()
-        watch = loop.create_task(self._watch(gone.set, sending.body if isinstance(sending.body, Upload) else None))
-        left = loop.create_task(gone.wait())
+
+        watch = loop.create_task(self._watch(left, sending.body if isinstance(sending.body, Upload) else None))
         try:
-            await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                raise ClientGone
-            await work
+            await self._open_and_pass(sending)
+        except asyncio.CancelledError:
+            if gone and this is not None and not this.uncancel():
+                raise ClientGone from None
+            raise
         finally:
             if reader is not None:
                 settle_answer(self, reader)
-            for task in (work, watch, left):
-                task.cancel()
-            await asyncio.gather(work, watch, left, return_exceptions=True)
+            watch.cancel()
             self.send = send  # `noted` knows this request: without it both are freed at once
 
     async def _open_and_pass(self, sending: Sending) -> None:

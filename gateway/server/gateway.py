@@ -13,7 +13,7 @@ from typing import Any, Final
 import httpx
 import msgspec
 
-from gateway.clock import Ticker
+from gateway.clock import Lateness, Ticker
 from gateway.errors import Failure
 from gateway.metrics.metrics import HOLD_S, Metrics
 from gateway.metrics.record import Record
@@ -42,6 +42,7 @@ class Gateway:
         self.settings = settings
         self.loop = loop
         self.ticker = Ticker(loop, settings.pacing.frame)
+        self.lateness = Lateness(loop, lambda: bool(self.exchanges))
         self.targets = [Target.of(upstream, bool(settings.clients)) for upstream in settings.upstreams]
         self.places = {target.upstream.name: target for target in self.targets}
         self.healths = {upstream.name: Health(upstream, settings.retry, settings.breaker) for upstream in settings.upstreams}

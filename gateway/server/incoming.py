@@ -22,11 +22,14 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from gateway.dialects.base import error_body
 from gateway.errors import Failure
 from gateway.settings import Listen
+from gateway.wire.headers import Fields
 
 LOG: Final = logging.getLogger("decluster")
 FIELDS_AT_MOST: Final = 256  # of one head; SDKs send twenty, proxies add as many
+LINGER_S: Final = 2.0  # for a client to read why it was refused
 BODY_RATE: Final = 500  # bytes a second, over listen.body_timeout; a modem's tenth
 _NOT_FOR_SERVERS: Final = frozenset({b"CONNECT", b"TRACE"})  # TRACE: whoever answers it repeats the head, and with it the upstream's key
+_WATCHED: Final = frozenset({b"host", b"content-length", b"transfer-encoding", b"upgrade", b"expect"})
 _BETWEEN, _HEAD, _BODY = range(3)
 _SAY_AGAIN_S: Final = 60.0
 
@@ -121,10 +124,16 @@ class Incoming(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._stage = _HEAD
+        self._watched: Fields = []
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._stage == _HEAD:
-            super().on_header(name, value)
+        if self._stage == _HEAD:  # uvicorn's own, in one call
+            name = name.lower()
+            self.headers.append((name, value))
+            if name in _WATCHED:
+                self._watched.append((name, value))
+                if name == b"expect" and value.lower() == b"100-continue":
+                    self.expect_100_continue = True
             return
         self._seen_bytes += len(name) + len(value)
         if self._seen_bytes > self.bounds.listen.head_bytes:
@@ -196,7 +205,7 @@ class Incoming(HttpToolsProtocol):
             return Failure("invalid_request", "CONNECT and TRACE are not for this server.", status=405)
         hosts = codings = 0
         framed, upgrade = False, b""
-        for name, value in self.headers:
+        for name, value in self._watched:
             if name == b"host":
                 hosts += 1
             elif name == b"upgrade":
@@ -248,23 +257,33 @@ class Incoming(HttpToolsProtocol):
         self._timer = self.loop.call_later(within_s, self._look)
 
     def _turn_away(self, failure: Failure) -> None:
-        """Answer with the failure unless something was answered already; close, and listen to nothing more."""
+        """Answer with the failure, if what is refused has no answer; close, and listen to nothing more."""
         self._deaf = True
         self._stop_timer()
         cycle = self.cycle
-        if self.pipeline or (cycle is not None and cycle.response_started and not cycle.response_complete):
+        begun = cycle is not None and cycle.response_started
+        if self.pipeline or (begun and not cycle.response_complete):
             self.transport.abort()  # in the middle of an answer: it must not look whole, nor hold words that are none of it
             return
-        if cycle is not None and not cycle.response_complete:
+        if begun and self._stage == _BODY:  # a second answer would be taken for that to the next request
+            self.transport.close()
+            return
+        if self._answering:
             cycle.disconnected = True
             cycle.message_event.set()
-        if failure.code != "invalid_request":
-            LOG.info("refused a client's connection", extra={"reason": failure.code})
+        LOG.info("refused what a client sent", extra={"code": failure.code, "why": failure.message})
         body = error_body(failure)
         fields = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), (b"connection", b"close")]
         head = b"".join(b"%b: %b\r\n" % pair for pair in (*fields, *failure.headers))
         self.transport.write(STATUS_LINE[failure.http_status] + head + b"\r\n" + body)
-        self.transport.close()
+        self._linger()
+
+    def _linger(self) -> None:
+        """Take what is still under way, or the reset that unread bytes call forth destroys the answer at the client's (RFC 9112, 9.6)."""
+        self.flow.resume_reading()
+        self.transport.write_eof()
+        self.bounds.resting[self] = None
+        self._timer = self.loop.call_later(LINGER_S, self.transport.close)
 
 
 _LATER: Final = ((b"retry-after", b"1"),)

@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import FrameType
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from gateway import logs
 from gateway.config import ConfigError
 from gateway.metrics.shared import WRITE_S, Shared
 from gateway.server.app import application
+from gateway.server.descriptors import raise_limit, room_for
 from gateway.server.gateway import Gateway
 from gateway.server.incoming import Bounds, bounded
 from gateway.server.protocol import Protocol
@@ -52,7 +54,7 @@ class Server(uvicorn.Server):
             port=listen.port,
             loop="auto",
             interface="asgi3",
-            http=bounded(Protocol, Bounds(listen, self._stall_s)),
+            http=bounded(Protocol, Bounds(replace(listen, connections=room_for(listen.connections)), self._stall_s)),
             ws="none",  # an upgrade is answered 426 by the app
             lifespan="off",
             log_config=None,
@@ -166,6 +168,7 @@ def bound(host: str, port: int) -> socket.socket:
 def run(settings: Settings, reload: Reload | None = None, worker: Worker | None = None) -> int:
     """Serve until SIGTERM or Ctrl-C. Returns the exit code: 0, or 1 where it could not start. OSError where the address cannot be had."""
     logs.setup(settings.log.level, settings.log.format)
+    raise_limit(settings.listen.connections)
     listener = bound(settings.listen.host, settings.listen.port) if worker is None else socket.socket(fileno=worker.fd)
     listener.set_inheritable(False)  # else what this process starts keeps the port open after it was closed here
     server = Server(settings if worker is None else divided(settings, worker.count), worker, reload)

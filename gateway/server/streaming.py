@@ -30,7 +30,8 @@ def exchange_for(call: Call) -> Exchange:
     holds = Holds()
     call.record.holds = holds.rows
     raw = pacing_mode(call) == "raw" if controls.raw is None else controls.raw
-    pacer = _pacer(call, controls, raw or not dialect.closes, holds)
+    call.record.raw = raw or not dialect.closes
+    pacer = _pacer(call, controls, call.record.raw, holds)
     arrived, delivered = gateway.tracer.meters(call.record.upstream, call.fields)
     stream = (Stream if call.route is None or call.route.on_cut == "error" else MendableStream)(
         call.began,

@@ -16,6 +16,7 @@ from gateway.wire.headers import Fields, first
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
+_NOBODYS_FAULT: Final = frozenset({"ok", "whole", "client_gone"})
 _FLUSH_MS: Final = 5_000  # at the end, for a collector that is slow
 
 
@@ -67,12 +68,19 @@ class Telemetry:
 
 
 class RequestSpan:
+    """Of what is answered to one client; or of the answer that is made for those who may come back, which outlives a client."""
+
     def __init__(self, span: Any, tracer: Any, trace: Any, propagator: Any) -> None:
         self._span = span
         self._tracer = tracer
         self._trace = trace
         self._propagator = propagator
         self._attempt: Any = None
+
+    def recording(self) -> RequestSpan:
+        """Of the answer that this request has begun and that others may follow: its child, which may end later."""
+        made = self._tracer.start_span("record", self._trace.set_span_in_context(self._span))
+        return RequestSpan(made, self._tracer, self._trace, self._propagator)
 
     def attempt(self, upstream: str) -> Fields:
         """An attempt at an upstream begins: the fields that tell it whose child it is."""
@@ -90,7 +98,8 @@ class RequestSpan:
         attempt, self._attempt = self._attempt, None
         if attempt is not None:
             attempt.set_attribute("decluster.outcome", outcome)
-            if outcome not in ("ok", "client_gone"):
+            if outcome not in _NOBODYS_FAULT:
+                attempt.set_attribute("error.type", outcome.removeprefix("status_"))
                 attempt.set_status(self._trace.StatusCode.ERROR, outcome)
             attempt.end()
 
@@ -99,13 +108,14 @@ class RequestSpan:
         span = self._span
         span.update_name(f"{record.operation} {record.model}" if record.model else record.operation)
         span.set_attributes({name: value for name, value in _attributes(record).items() if value is not None})
-        if record.reason not in ("whole", "client_gone"):
+        if record.reason not in _NOBODYS_FAULT:
             span.set_attribute("error.type", record.reason)
-            span.set_status(self._trace.StatusCode.ERROR, record.reason)
+            if not 400 <= record.status < 500:  # which is the client's error and not the server's, by the conventions for HTTP
+                span.set_status(self._trace.StatusCode.ERROR, record.reason)
         span.end()
 
 
-def _attributes(record: Record) -> dict[str, str | int | float | None]:
+def _attributes(record: Record) -> dict[str, str | int | float | bool | None]:
     """By OpenTelemetry's semantic conventions for generative AI where they name it, else ours."""
     return {
         "gen_ai.operation.name": record.operation,
@@ -118,7 +128,8 @@ def _attributes(record: Record) -> dict[str, str | int | float | None]:
         "decluster.request_id": record.request_id,
         "decluster.upstream": record.upstream,
         "decluster.end": record.reason,
-        "decluster.stream": str(record.stream).lower(),
+        "decluster.stream": record.stream,
+        "decluster.resume": record.resume or None,
         "decluster.first_token_s": record.first_token_s,
         "decluster.overhead_s": record.overhead_s,
         "decluster.heartbeats": record.heartbeats_before + record.heartbeats_during,

@@ -5,7 +5,7 @@ Owns which upstreams are asked in addition: not those that are set not to be, no
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import httpx
 from msgspec import UNSET
@@ -21,7 +21,7 @@ from gateway.relay.exchange import Exchange
 from gateway.server.call import Call
 from gateway.server.passing import gather
 from gateway.settings import Upstream
-from gateway.wire import headers
+from gateway.wire import headers, jsontext
 from gateway.wire.coding import CodingError, Decompressor, codings
 
 _REFUSALS: Final = (400, 422)
@@ -37,15 +37,23 @@ def asking(call: Call, body: bytes, upstream: Upstream) -> bytes | None:
         return None
     if call.dialect is None or not issubclass(call.dialect, ChoicesDialect) or upstream.name in gateway.refuses_usage:
         return None
-    options = ask.carried.stream_options
-    if isinstance(options, dict) and not upstream.forward_extensions:
-        options = options if b'"stream_options"' in body else UNSET  # it held our own controls only, and they were taken out
-    if asks_already(options) or headers.first(call.fields, b"content-encoding") is not None:  # a compressed body goes on as it came
+    if headers.first(call.fields, b"content-encoding") is not None:  # a compressed body goes on as it came
+        return None
+    options = _options(body, ask.carried.stream_options)
+    if asks_already(options):
         return None
     made = asking_usage(body, options)
     if made is not None:
         call.hides_usage = True
     return made
+
+
+def _options(body: bytes, asked: Any) -> Any:
+    """`stream_options` of the body that is sent: what the client `asked`, without our own controls, with what its route sets."""
+    if asked is UNSET and b'"stream_options"' not in body:
+        return UNSET
+    raw = jsontext.members(body).get("stream_options")
+    return UNSET if raw is None else jsontext.value(raw)
 
 
 def _wanted(call: Call) -> bool:

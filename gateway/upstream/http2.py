@@ -46,6 +46,7 @@ FIRST_BYTES: Final = 65_535  # a connection's window at its beginning (RFC 9113,
 # A peer that does not read, but sends what must be answered (pings, settings): this many bytes of answers end it.
 UNREAD_ANSWERS_BYTES: Final = 256 * 1024
 GOODBYE_S: Final = 1.0  # for a peer to take our last frame
+DOUBT_S: Final = 1.0  # of silence, after which a request that is given up puts its connection in doubt; typing users give up sooner
 
 
 class SharedConnection(Outbound):
@@ -83,7 +84,7 @@ class SharedConnection(Outbound):
     async def exchange(self, outgoing: Outgoing, request: httpx.Request, read_s: float | None, write_s: float | None) -> httpx.Response:
         """Sends a request and returns its response as soon as the head is there. Times and errors are those of http1.Connection,
         and NotProcessed and Unheard besides. Whoever leaves resets the stream, and nothing else."""
-        was_busy = self.busy
+        was_busy, begun = self.busy, self._loop.time()
         stream = self._begin(outgoing, request, read_s, write_s)
         if not was_busy:
             self._keeper.busy(self)
@@ -91,6 +92,8 @@ class SharedConnection(Outbound):
             await stream.waiter
         except BaseException:
             stream.body.abort()
+            if stream.reads == self.reads and not self._lost and self._loop.time() - begun >= DOUBT_S:
+                self._keeper.doubt(self)
             raise
         finally:
             if stream.waiter.done() and not stream.waiter.cancelled():

@@ -5,7 +5,7 @@ Must not know how connections are made or what is sent on them. The pool knows t
 The first connection with room is taken, so that those beyond the need fall idle and go. Requests that come while a connection is
 being made wait for it, as many as it will take, where the origin is known to share or nothing is known of it yet: a burst at the
 beginning would else open a connection each. There are as many connections as streams need at `streams` each: some tens at the most.
-Invariant: a connection that is lost, leaving or full is never given.
+Invariant: a connection that is lost, leaving, full or in doubt is never given.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Sharing:
         for connection in tuple(self._connections.get(origin, ())):
             if self._watches[connection].expired:
                 connection.drop()
-            elif connection is not besides and connection.room > 0:
+            elif connection is not besides and connection.room > 0 and not self._watches[connection].doubted:
                 return connection
         return None
 
@@ -126,6 +126,12 @@ class Sharing:
         self._watches[connection].idle()
         if sum(not each.busy for each in self._connections.get(connection.origin, ())) > self._connections_idle:
             connection.drop()
+
+    def doubt(self, connection: SharedConnection) -> None:
+        """It may be dead: see Watch."""
+        watch = self._watches.get(connection)
+        if watch is not None:
+            watch.doubt()
 
     def lost(self, connection: SharedConnection) -> None:
         """It takes no stream any more. May be told more than once."""

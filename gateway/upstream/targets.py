@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -27,6 +27,7 @@ _DOTS: Final = re.compile(
     rb"(?:/|%2f|%c0%af|\\|%5c)(?:\.|%2e|%c0%ae|%e0%80%ae){1,2}(?:/|%2f|%c0%af|\\|%5c|;|%3b|%00|%23|%3f|$)", re.IGNORECASE
 )
 _DECODED_AT_MOST: Final = 4  # times, by whatever stands in front of the API
+_KEPT_URLS: Final = 32  # paths without a query that are asked for again and again; making a URL costs more than sending it
 
 
 def api_path(raw_path: bytes) -> bytes | None:
@@ -70,6 +71,7 @@ class Target:
     upstream: Upstream
     base: httpx.URL  # without query; its path ends without a slash
     keeps_keys: bool = False  # clients' keys are the gateway's own, so that none of them goes on
+    _urls: dict[bytes, httpx.URL] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, upstream: Upstream, keeps_keys: bool = False) -> Target:
@@ -82,8 +84,14 @@ class Target:
 
     def url(self, path: bytes, query: bytes = b"") -> httpx.URL:
         """`path` as `api_path` gives it."""
+        kept = None if query else self._urls.get(path)
+        if kept is not None:
+            return kept
         raw = self.base.raw_path + (b"" if path == b"/" else path)
-        return self.base.copy_with(raw_path=raw + b"?" + query if query else raw)
+        url = self.base.copy_with(raw_path=raw + b"?" + query if query else raw)
+        if not query and len(self._urls) < _KEPT_URLS:
+            self._urls[path] = url
+        return url
 
     @property
     def host(self) -> bytes:

@@ -20,11 +20,10 @@ from gateway.errors import Failure
 from gateway.policy.controls import Carried, controls_of
 from gateway.policy.stripping import stripped, unwrapped
 from gateway.server.asking import Refused, understand
-from gateway.settings import Reasoning
+from gateway.settings import Reasoning, Upstream
 from gateway.stream import Phase
 from gateway.upstream.frames import BadFrame, Reader
 from gateway.upstream.targets import Target, api_path
-from gateway.settings import Upstream
 from gateway.wire import jsontext
 from gateway.wire.coding import CodingError, Decompressor
 from gateway.wire.sse import Decoder, Event
@@ -52,7 +51,9 @@ class Streamed:
     def __call__(self, data: bytes, chance: random.Random) -> None:
         made = self.dialect
         fresh = made(1, "chatcmpl-x", chance.choice(WISHES)) if issubclass(made, ChoicesDialect) else made()
-        machine = stream(fresh, raw=chance.random() < 0.5, event_bytes=EVENT_BYTES, clocks={"total": 500.0}, every=chance.choice((15.0, 0.5)))
+        machine = stream(
+            fresh, raw=chance.random() < 0.5, event_bytes=EVENT_BYTES, clocks={"total": 500.0}, every=chance.choice((15.0, 0.5))
+        )
         relay = Relay(machine)
         at, arrivals = 0.0, []
         for part in cuts(chance, data):
@@ -129,11 +130,11 @@ def requests(data: bytes, chance: random.Random) -> None:
 
 
 def paths(data: bytes, chance: random.Random) -> None:
-    raw = bytes(b for b in data[:200] if 0x21 <= b <= 0x7E).partition(b"#")[0]
-    path = api_path(b"/" + raw.lstrip(b"/"))
+    raw = bytes(b for b in data[:200] if 0x21 <= b <= 0x7E).partition(b"#")[0].partition(b"?")[0]
+    path = api_path(raw if raw.startswith(b"/") else b"/" + raw)
     if path is None:
         return
-    url = TARGET.url(path.partition(b"?")[0])
+    url = TARGET.url(path)
     assert url.host == "upstream.example"
     assert url.raw_path.startswith(b"/api/v1")
 
@@ -188,14 +189,37 @@ def compressed() -> list[bytes]:
     import zstandard
 
     text = Path(__file__).read_bytes()
-    return [gzip.compress(text), gzip.compress(b"a") * 5, zlib.compress(text), zlib.compress(text)[2:-4], brotli.compress(text), zstandard.compress(text)]
+    return [
+        gzip.compress(text),
+        gzip.compress(b"a") * 5,
+        zlib.compress(text),
+        zlib.compress(text)[2:-4],
+        brotli.compress(text),
+        zstandard.compress(text),
+    ]
 
 
 ALL: Final[dict[str, tuple[Callable[[bytes, random.Random], None], Callable[[], list[bytes]]]]] = {
     "sse": (sse, lambda: [data for folder in BY_NAME for data in streams(folder)]),
-    "json": (jsons, lambda: [*bodies(), *(line[6:] for folder in BY_NAME for data in streams(folder) for line in data.splitlines() if line[:6] == b"data: ")]),
+    "json": (
+        jsons,
+        lambda: [
+            *bodies(),
+            *(line[6:] for folder in BY_NAME for data in streams(folder) for line in data.splitlines() if line[:6] == b"data: "),
+        ],
+    ),
     "requests": (requests, bodies),
-    "paths": (paths, lambda: [b"/v1/chat/completions", b"/v1/%2e%2e/admin", b"/v1/files/a%2fb/content", b"//v1/v1/..;/x", b"/v1/%252e%252e%5c..", b"/v1/a@b:c/d"]),
+    "paths": (
+        paths,
+        lambda: [
+            b"/v1/chat/completions",
+            b"/v1/%2e%2e/admin",
+            b"/v1/files/a%2fb/content",
+            b"//v1/v1/..;/x",
+            b"/v1/%252e%252e%5c..",
+            b"/v1/a@b:c/d",
+        ],
+    ),
     "codings": (codings, compressed),
     **{f"stream {name}": (Streamed(made), lambda name=name: streams(name)) for name, made in BY_NAME.items()},  # type: ignore[misc]
     **{f"answer {name}": (Gathered(made), lambda name=name: streams(name)) for name, made in BY_NAME.items()},  # type: ignore[misc]

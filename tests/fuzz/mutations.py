@@ -55,7 +55,9 @@ def _change(chance: random.Random, out: bytearray, others: Sequence[bytes]) -> N
         case 7:
             numbers = list(_NUMBER.finditer(out, at))[:1]
             for found in numbers:
-                out[found.start() : found.end()] = chance.choice((b"0", b"-1", b"1", b"2147483648", b"1e400", b"99999999999999999999", b"null", b'"7"'))
+                out[found.start() : found.end()] = chance.choice(
+                    (b"0", b"-1", b"1", b"2147483648", b"1e400", b"99999999999999999999", b"null", b'"7"')
+                )
         case _:
             lines = bytes(out).split(b"\n")
             one, two = chance.randrange(len(lines)), chance.randrange(len(lines))

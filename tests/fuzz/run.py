@@ -11,6 +11,7 @@ An execution is one input, fed in reads cut by chance. What fails is printed wit
 from __future__ import annotations
 
 import argparse
+import asyncio
 import logging
 import random
 import resource
@@ -22,6 +23,13 @@ from pathlib import Path
 from typing import Final
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
+
+if "--atheris" in sys.argv:  # what is to be led by is instrumented as it is imported
+    import atheris
+
+    with atheris.instrument_imports(include=["gateway", "h2", "hpack"], enable_loader_override=False):
+        import fuzz.cores
+        import fuzz.wires
 
 from fuzz.cores import ALL, frames  # noqa: E402
 from fuzz.mutations import mutated  # noqa: E402
@@ -37,7 +45,7 @@ HTTP1_ANSWERS: Final = [
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\nX: " + b"a" * 300 + b"\r\n\r\n5\r\nabcde\r\n0\r\n\r\n",
 ]
 HTTP1_REQUESTS: Final = [
-    b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 13\r\nAuthorization: Bearer k\r\n\r\n{\"stream\":1}\n",
+    b'POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 13\r\nAuthorization: Bearer k\r\n\r\n{"stream":1}\n',
     b"POST /v1/files HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n4\r\nabcd\r\n1;e=f\r\nz\r\n0\r\nX-T: 1\r\n\r\n",
     b"GET /v1/models?x=%2e HTTP/1.1\r\nHost: a\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n" * 2,
     b"GET / HTTP/1.0\r\n\r\n",
@@ -45,9 +53,19 @@ HTTP1_REQUESTS: Final = [
 ]
 
 
+_LOOPS: Final[list[asyncio.AbstractEventLoop]] = []
+
+
+def close() -> None:
+    """The loops of all targets so far."""
+    while _LOOPS:
+        _LOOPS.pop().close()
+    asyncio.set_event_loop(None)
+
+
 def targets() -> dict[str, tuple[Target, list[bytes]]]:
-    logging.disable(logging.CRITICAL)
     loop = loop_for_fuzzing()
+    _LOOPS.append(loop)
     found: dict[str, tuple[Target, list[bytes]]] = {
         "http/1.1 answers": (Http1(loop), HTTP1_ANSWERS),
         "http/1.1 requests": (Incoming(loop), HTTP1_REQUESTS),
@@ -79,8 +97,6 @@ def made(corpus: list[bytes], seed: int, number: int) -> tuple[bytes, random.Ran
 
 
 def by_coverage(name: str, arguments: list[str]) -> None:
-    import atheris
-
     target, corpus = targets()[name]
 
     def one(data: bytes) -> None:
@@ -88,9 +104,12 @@ def by_coverage(name: str, arguments: list[str]) -> None:
         target(data[4:], chance)
 
     def mutate(data: bytes, size: int, seed: int) -> bytes:
-        return bytes(atheris.Mutate(data, size)) if seed % 3 else data[:4] + mutated(random.Random(seed), data[4:] or corpus[0], corpus)[: size - 4]
+        return (
+            bytes(atheris.Mutate(data, size))
+            if seed % 3
+            else data[:4] + mutated(random.Random(seed), data[4:] or corpus[0], corpus)[: size - 4]
+        )
 
-    atheris.instrument_all()
     atheris.Setup([sys.argv[0], *arguments], one, custom_mutator=mutate)
     atheris.Fuzz()
 
@@ -109,6 +128,7 @@ def main() -> int:
         return 0
     seed = random.SystemRandom().randrange(2**32) if arguments.seed is None else arguments.seed
     print(f"seed {seed}", flush=True)
+    logging.disable(logging.CRITICAL)  # each refusal is a line
     failed = 0
     for name, (target, corpus) in targets().items():
         if arguments.only not in (None, name):

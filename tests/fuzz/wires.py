@@ -50,6 +50,9 @@ class Socket:
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return default
 
+    def write_eof(self) -> None:
+        self.closing = True
+
     def pause_reading(self) -> None:
         return
 

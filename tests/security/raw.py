@@ -19,6 +19,8 @@ async def said(port: int, *parts: bytes) -> bytes:
         async with asyncio.timeout(SAFETY_S):
             answer = asyncio.get_running_loop().create_task(reader.read(-1))
             for part in parts:
+                if writer.transport.is_closing():
+                    break
                 writer.write(part)
                 await asyncio.sleep(0.02 if len(parts) > 1 else 0)  # two parts in one read would be another attack
             try:

@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from gateway.server.hosts import Names
+from gateway.server.page.feed import FEED
 from gateway.server.page.guard import is_local
 from gateway.settings import Listen
 from gateway.wire.headers import Fields
@@ -36,7 +37,7 @@ PROGRAMS: Final[dict[str, Headers]] = {
     "Python": [("user-agent", "OpenAI/Python 3.0.0"), ("accept-encoding", "gzip, deflate, br, zstd")],
     "Node": [("user-agent", "node"), ("sec-fetch-mode", "cors"), ("accept-language", "*")],
 }
-EVERYWHERE: Final = ["/v1/models", "/v1/chat/completions", "/", "/-/feed", "/metrics", "/healthz", "/readyz"]
+EVERYWHERE: Final = ["/v1/models", "/v1/chat/completions", "/", FEED, "/metrics", "/healthz", "/readyz"]
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -64,14 +65,18 @@ async def test_programs_come_by_any_name(name: str, host: str) -> None:
         assert (await ask(gateway.port, "GET", "/v1/files", headers=[("host", host), *PROGRAMS[name]])).status == 200
 
 
-@pytest.mark.parametrize("host", ["localhost:8080", "127.0.0.1:8080", "[::1]:8080", "chat.localhost", "gateway:8080", "host.docker.internal:8080", "mac.local"])
+@pytest.mark.parametrize(
+    "host", ["localhost:8080", "127.0.0.1:8080", "[::1]:8080", "chat.localhost", "gateway:8080", "host.docker.internal:8080", "mac.local"]
+)
 async def test_browsers_come_by_names_that_nobody_can_own(host: str) -> None:
     async with ScriptedUpstream(OK) as upstream, serving(settings_for(upstream.url)) as gateway:
         headers = [("host", host), ("user-agent", FIREFOX), ("origin", f"http://{host}"), ("sec-fetch-site", "same-origin")]
         assert (await ask(gateway.port, "POST", "/v1/files", b"{}", headers)).status == 200
 
 
-@pytest.mark.parametrize("listen", [Listen(port=0, hosts=("chat.example.com",)), Listen(port=0, cors_origins=("https://chat.example.com",))])
+@pytest.mark.parametrize(
+    "listen", [Listen(port=0, hosts=("chat.example.com",)), Listen(port=0, cors_origins=("https://chat.example.com",))]
+)
 async def test_a_name_that_is_listed_is_ours(listen: Listen) -> None:
     async with ScriptedUpstream(OK) as upstream, serving(replace(settings_for(upstream.url), listen=listen)) as gateway:
         headers = [("host", "Chat.Example.com."), ("user-agent", FIREFOX), ("sec-fetch-site", "same-origin")]

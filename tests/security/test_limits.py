@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
+from gateway.server.descriptors import raise_limit, room_for
 from gateway.server.incoming import FIELDS_AT_MOST
 from gateway.settings import Listen, Settings
 from security.raw import LAST, said, statuses
@@ -89,7 +91,9 @@ async def test_trailers_without_end_are_refused() -> None:
 async def test_a_body_that_is_too_large_is_a_413(framing: str) -> None:
     async with ScriptedUpstream(OK) as upstream, serving(listening(upstream, {"request_bytes": 2048})) as gateway:
         if framing == "chunked":
-            request = POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"400\r\n" + b" " * 1024 + b"\r\n400\r\n" + b" " * 1024 + b"\r\n1\r\n \r\n"
+            request = (
+                POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"400\r\n" + b" " * 1024 + b"\r\n400\r\n" + b" " * 1024 + b"\r\n1\r\n \r\n"
+            )
         else:
             request = POST + b"Content-Length: 2049\r\n\r\n" + (b" " * 2049 if framing == "length" else b"")
         answer = await said(gateway.port, request)
@@ -115,7 +119,7 @@ async def test_a_head_that_does_not_end_is_not_waited_for(begun: bytes) -> None:
 async def test_a_head_that_drips_is_not_waited_for() -> None:
     """Each byte in time, and the whole never: slowloris."""
     async with ScriptedUpstream(OK) as upstream, serving(listening(upstream, head_timeout=0.2)) as gateway:
-        assert statuses(await said(gateway.port, GET, *[b"X-A: a\r\n"] * 200)) in ([408], [])  # []: a reset came before the answer was read
+        assert statuses(await said(gateway.port, GET, *[b"X-A: a\r\n"] * 40)) in ([408], [])  # []: a reset came before the answer was read
         await closed(gateway)
 
 
@@ -140,7 +144,7 @@ async def test_a_body_that_does_not_come_on_is_not_waited_for(begun: bytes, path
 async def test_a_body_that_drips_is_not_waited_for() -> None:
     """A byte at a time and chunk extensions without end: neither is progress."""
     for drip in (b"1\r\nx\r\n", b"1;" + b"e" * 50):
-        parts = [drip] * 100 if drip.endswith(b"\n") else [drip, *[b"e" * 50] * 100]
+        parts = [drip] * 40 if drip.endswith(b"\n") else [drip, *[b"e" * 50] * 40]
         async with ScriptedUpstream(OK) as upstream, serving(listening(upstream, body_timeout=0.4)) as gateway:
             assert statuses(await said(gateway.port, POST + b"Transfer-Encoding: chunked\r\n\r\n", *parts)) in ([408], [])
             await closed(gateway)
@@ -149,20 +153,22 @@ async def test_a_body_that_drips_is_not_waited_for() -> None:
 async def test_a_body_is_not_timed_while_the_gateway_does_not_read_it() -> None:
     """The upstream is slow, not the client; nor is a client that waits for `100 Continue`."""
     body = b"x" * 3_000_000
-    async with ScriptedUpstream(OK, reads=False) as upstream, serving(listening(upstream, body_timeout=0.1)) as gateway:
+    async with ScriptedUpstream(OK, reads=False) as upstream, serving(listening(upstream, body_timeout=0.2)) as gateway:
         async with await Client.to(gateway.port) as client:
             client.ask("POST", "/v1/files", body)
             await upstream.until(lambda: upstream.connections)
-            await asyncio.sleep(0.5)  # five times as long as the body may stand still
+            await asyncio.sleep(0.6)  # three times as long as the body may stand still
             upstream.reading.set()
             assert (await client.ended()).status == 200
         assert len(upstream.attempts[0].body) == len(body)
 
 
 async def test_slow_but_steady_bodies_pass() -> None:
-    async with ScriptedUpstream(OK) as upstream, serving(listening(upstream, body_timeout=0.2)) as gateway:
-        parts = [b"x" * 400] * 20  # 400 bytes each 20 ms, longer than the timeout in all
-        assert statuses(await said(gateway.port, b"POST /v1/files HTTP/1.1\r\n" + HOST + b"Content-Length: 8000\r\n\r\n", *parts, LAST)) == [200, 200]
+    async with ScriptedUpstream(OK) as upstream, serving(listening(upstream, body_timeout=1.0)) as gateway:
+        parts = [b"x" * 400] * 60  # 400 bytes each 20 ms, longer than the timeout in all
+        assert statuses(
+            await said(gateway.port, b"POST /v1/files HTTP/1.1\r\n" + HOST + b"Content-Length: 24000\r\n\r\n", *parts, LAST)
+        ) == [200, 200]
 
 
 async def test_who_takes_nothing_of_an_answer_is_left() -> None:
@@ -220,3 +226,20 @@ async def test_where_all_connections_answer_the_next_is_told_so() -> None:
         assert b"retry-after: 1" in answer
         for client in busy:
             client.leave()
+
+
+def test_connections_are_no_more_than_descriptors_suffice_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else accepting one fails, and it could not even be refused. The limit is raised first, as far as the system lets it."""
+    limits = [1024, 4096]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: tuple(limits))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, pair: limits.__setitem__(slice(None), pair))
+    assert room_for(10_000) == 448
+    raise_limit(10_000)
+    assert limits == [4096, 4096]
+    assert room_for(10_000) == 1984
+    limits[:] = [1024, resource.RLIM_INFINITY]
+    raise_limit(10_000)
+    assert room_for(10_000) == 10_000
+    limits[:] = [1_000_000, 1_000_000]
+    raise_limit(10_000)
+    assert limits == [1_000_000, 1_000_000]

@@ -54,7 +54,9 @@ async def test_no_path_leaves_the_root_of_the_api(path: bytes) -> None:
         assert upstream.attempts == []
 
 
-@pytest.mark.parametrize("path", [b"/v1/models/org%2Fmodel", b"/v1/files/a..b", b"/v1/files/..a", b"/v1/models/100%25", b"/v1/files/%0d%0aX-Evil:%201"])
+@pytest.mark.parametrize(
+    "path", [b"/v1/models/org%2Fmodel", b"/v1/files/a..b", b"/v1/files/..a", b"/v1/models/100%25", b"/v1/files/%0d%0aX-Evil:%201"]
+)
 async def test_what_is_encoded_stays_so(path: bytes) -> None:
     """Line ends too: decoded, they would be a header of the client's making."""
     async with saying(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") as upstream, serving(settings_for(upstream.url)) as gateway:
@@ -98,7 +100,9 @@ async def test_trace_is_not_passed_since_its_answer_holds_the_upstreams_key() ->
         assert upstream.attempts == []
 
 
-@pytest.mark.parametrize("target", [b"file:///etc/passwd", b"*", b"http://evil.example", b"@evil.example/v1/x", b"/" + b"\xff", b"/v1/\xc3\xa9"])
+@pytest.mark.parametrize(
+    "target", [b"file:///etc/passwd", b"*", b"http://evil.example", b"@evil.example/v1/x", b"/" + b"\xff", b"/v1/\xc3\xa9"]
+)
 async def test_odd_targets_are_refused_without_a_fault(target: bytes) -> None:
     async with ScriptedUpstream(OK) as upstream, serving(settings_for(upstream.url)) as gateway:
         assert statuses(await said(gateway.port, b"GET " + target + b" HTTP/1.1\r\n" + HOST + b"\r\n" + LAST))[0] in (400, 404)

@@ -15,7 +15,7 @@ from support.gateway import serving, settings_for
 pytestmark = pytest.mark.anyio
 
 OK: Final = b"HTTP/1.1 200 OK\r\n"
-EVIL: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 8\r\n\r\n{\"evil\":"
+EVIL: Final = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 8\r\n\r\n{"evil":'
 
 AMBIGUOUS: Final = {
     "both": OK + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + EVIL,
@@ -55,7 +55,10 @@ async def test_bytes_behind_an_answer_are_nobodys_answer() -> None:
 
 
 async def test_trailers_and_fields_of_the_hop_end_here() -> None:
-    head = OK + b"Connection: X-Secret\r\nX-Secret: 1\r\nKeep-Alive: timeout=5\r\nProxy-Authenticate: Basic\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = (
+        OK
+        + b"Connection: X-Secret\r\nX-Secret: 1\r\nKeep-Alive: timeout=5\r\nProxy-Authenticate: Basic\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
     async with saying(head + b"2\r\n{}\r\n0\r\nSet-Cookie: evil=1\r\n\r\n") as upstream, serving(settings_for(upstream.url)) as gateway:
         answer = await ask(gateway.port, "GET", "/v1/files")
         assert answer.body == b"{}"

@@ -336,6 +336,30 @@ async def test_a_peer_that_answers_no_ping_is_dead() -> None:
         await until(lambda: transport.pool.open_count == 0)
 
 
+@pytest.mark.parametrize("dead", [True, False])
+async def test_where_a_request_was_given_up_unheard_the_connection_is_asked_before_it_is_given_again(
+    dead: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.upstream.http2.DOUBT_S", 0.0)
+    within_s, scripts = (0.05, (ok,)) if dead else (SAFETY_S, (ok, silent, ok))  # a dead one does not see its second call
+    async with Transport(proxies=Proxies({}), http2="true", ping_within_s=within_s) as transport, Scripted(*scripts) as upstream:
+        await read(await ask(transport, upstream.url))
+        link = upstream.links[0]
+        link.deaf = dead
+        with pytest.raises(httpx.ReadTimeout):  # a request without a body: nothing need be said to it, not even of its window
+            await ask(transport, upstream.url, "GET", extensions={"timeout": {"read": 0.02}})
+        if dead:
+            await read(await ask(transport, upstream.url))
+            assert upstream.connections == 2
+            await until(lambda: transport.pool.open_count == 1)
+        else:
+            await upstream.until(lambda: link.pings == 1)
+            await turns()
+            await until(lambda: transport.sharing.take(origin(upstream)) is not None)
+            await read(await ask(transport, upstream.url))
+            assert upstream.connections == 1
+
+
 async def test_the_peers_pings_are_answered(h2c: Transport) -> None:
     async with Holding() as upstream:
         await ask(h2c, upstream.url)

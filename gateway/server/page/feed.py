@@ -33,6 +33,7 @@ FILES: Final = {
     "/-/page/style.css": "style.css",
 }
 FEED: Final = "/-/live"
+_STREAM: Final = b"text/event-stream; charset=utf-8"
 # Nothing from elsewhere, nowhere else to send to, in nobody's frame.
 _POLICY: Final = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; "
@@ -82,10 +83,13 @@ class Page:
         if self._viewers >= VIEWERS_AT_MOST:
             await answer(send, 503, b'{"error":{"message":"Too many look.","type":"overloaded_error","code":"overloaded","param":null}}')
             return
+        if scope["method"] == "HEAD":
+            await answer(send, 200, b"", _STREAM, extra=_SAFE)
+            return
         self._viewers += 1
         gone = gateway.loop.create_task(_gone(receive))
         try:
-            fields = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no"), *_SAFE]
+            fields = [(b"content-type", _STREAM), (b"x-accel-buffering", b"no"), *_SAFE]
             await send({"type": "http.response.start", "status": 200, "headers": fields})
             while not gone.done() and not gateway.draining:
                 await send({"type": "http.response.body", "body": self._frame(), "more_body": True})
@@ -94,6 +98,8 @@ class Page:
         finally:
             self._viewers -= 1
             gone.cancel()
+            if not self._viewers:  # nobody looks, nothing is kept
+                self._look, self._look_at, self._kinds = b"", float("-inf"), {}
 
     def _frame(self) -> bytes:
         now = self._gateway.loop.time()

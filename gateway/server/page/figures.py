@@ -33,6 +33,7 @@ def row(record: Record, arrived: Meter | None, delivered: Meter | None, state: s
         "upstream": _name(record.upstream),
         "api": record.path.removeprefix("/v1/"),
         "state": state,
+        "raw": record.raw,
         "age": round(age_s, 2),
         "first": None if record.first_token_s is None else round(record.first_token_s, 3),
         "beats": record.heartbeats_before + record.heartbeats_during,

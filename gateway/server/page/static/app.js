@@ -4,10 +4,10 @@ import { draw } from "./curves.js";
 import { play } from "./try.js";
 
 const find = (id) => document.getElementById(id);
-const CURVE_POINTS = 3000; // of one stream: five minutes of looks
+const CURVE_POINTS = 3000; // of one stream: five minutes of looks; a longer one is drawn from every second look, every fourth, ...
 const CURVES_KEPT = 120; // streams whose curves are remembered
 const RETRY_MS = 2000;
-const RATE_LOOKS = 20; // over which tokens/s are taken: two seconds
+const RATE_S = 2; // over which tokens/s are taken
 
 const curves = new Map(); // stream id -> {points in, points out, bursts, clusters}
 let selected = null;
@@ -60,7 +60,7 @@ async function watch() {
       say("lost", "the gateway ended the connection; trying again");
     } catch (error) {
       if (error.message === "locked") {
-        say("lost", "a client key is needed");
+        say("lost", key ? "this key opens nothing: a client key is needed" : "a client key is needed");
         await new Promise((resolve) => find("unlock").addEventListener("submit", resolve, { once: true }));
         continue;
       }
@@ -72,11 +72,12 @@ async function watch() {
 
 find("unlock").addEventListener("submit", (event) => {
   event.preventDefault();
-  key = find("unlock-key").value;
+  key = find("unlock-key").value.trim();
+  models();
 });
 
 function say(state, text) {
-  if (find("state").dataset.state === state) return;
+  if (find("state").textContent === text) return;
   find("state").dataset.state = state;
   find("state").textContent = text;
 }
@@ -88,24 +89,35 @@ function keep(look) {
     let curve = curves.get(stream.id);
     if (!curve) {
       if (stream.state === "ended") continue; // it was over before anybody looked
-      curve = { in: [], out: [], burstsIn: [], burstsOut: [], clustersIn: stream.clusters_in, clustersOut: stream.clusters_out, over: false };
+      curve = { in: [], out: [], burstsIn: [], burstsOut: [], clustersIn: stream.clusters_in, clustersOut: stream.clusters_out, over: false, every: 1, looks: 0 };
       curves.set(stream.id, curve);
       if (curves.size > CURVES_KEPT) curves.delete(curves.keys().next().value);
     }
-    if (curve.over || curve.in.length >= CURVE_POINTS) continue;
-    curve.in.push([stream.age, stream.in]);
-    curve.out.push([stream.age, stream.out]);
+    if (curve.over) continue;
+    curve.over = stream.state === "ended";
+    curve.looks += 1;
+    if (curve.looks % curve.every === 0 || curve.over) {
+      curve.in.push([stream.age, stream.in]);
+      curve.out.push([stream.age, stream.out]);
+    }
+    if (curve.in.length >= CURVE_POINTS) {
+      curve.every *= 2;
+      for (const side of ["in", "out"]) curve[side] = curve[side].filter((_, index) => index % 2 === 0);
+    }
     if (stream.clusters_in > curve.clustersIn) curve.burstsIn.push([stream.age, stream.in]);
     if (stream.clusters_out > curve.clustersOut) curve.burstsOut.push([stream.age, stream.out]);
     curve.clustersIn = stream.clusters_in;
     curve.clustersOut = stream.clusters_out;
-    curve.over = stream.state === "ended";
+    for (const bursts of [curve.burstsIn, curve.burstsOut]) if (bursts.length > CURVE_POINTS) bursts.shift();
   }
 }
 
 function rate(points) {
   if (points.length < 2) return 0;
-  const [from, to] = [points[Math.max(0, points.length - 1 - RATE_LOOKS)], points[points.length - 1]];
+  const to = points.at(-1);
+  let first = points.length - 2;
+  while (first > 0 && to[0] - points[first][0] < RATE_S) first -= 1;
+  const from = points[first];
   return to[0] > from[0] ? (to[1] - from[1]) / (to[0] - from[0]) : 0;
 }
 
@@ -124,7 +136,7 @@ function schedule() {
   else requestAnimationFrame(show);
 }
 
-const seconds = (value) => (value === null || value === undefined ? "–" : value < 1 ? `${Math.round(value * 1000)} ms` : `${value.toFixed(2)} s`);
+const seconds = (value) => (value === null || value === undefined ? "–" : value < 1 ? `${Math.round(value * 1000)}\u00a0ms` : `${value.toFixed(2)}\u00a0s`);
 
 function set(id, text) {
   if (find(id).textContent !== text) find(id).textContent = text;
@@ -137,7 +149,7 @@ function render(look) {
   set("clusters-out", String(totals.clusters_out));
   set("freeze-in", seconds(totals.freeze_in || null));
   set("freeze-out", seconds(totals.freeze_out || null));
-  set("overhead", totals.overhead_p50 === null ? "–" : `≤ ${seconds(totals.overhead_p50)}, ≤ ${seconds(totals.overhead_p99)}`);
+  set("overhead", totals.overhead_p50 === null ? "–" : `≤\u00a0${seconds(totals.overhead_p50)}, ≤\u00a0${seconds(totals.overhead_p99)}`);
   set("active", String(look.active));
   set("held", String(Math.round(look.held)));
   set("heartbeats", String(totals.heartbeats));
@@ -154,7 +166,7 @@ function streamCells(stream) {
   const kind = stream.kind ? ` ${stream.kind}` : "";
   return [
     { button: stream.model, label: `curves of ${stream.model}`, press: () => select(stream.id) },
-    stream.state === "ended" ? "ended" : `${stream.state}${kind}`,
+    `${stream.state === "ended" ? "ended" : `${stream.state}${kind}`}${stream.raw ? ", raw" : ""}`,
     seconds(stream.first),
     flowing ? `${Math.round(rate(curve.in))} / ${Math.round(rate(curve.out))}` : "–",
     stream.held === undefined ? "–" : String(Math.round(stream.held)),
@@ -182,7 +194,8 @@ function rows(table, items, keyOf, cellsOf) {
       fill(place, cell);
     });
     row.lastElementChild.className = "end";
-    row.setAttribute("aria-selected", String(id === selected));
+    if (id === selected) row.setAttribute("aria-current", "true");
+    else row.removeAttribute("aria-current");
   });
   for (const row of old.values()) row.remove();
 }
@@ -216,7 +229,7 @@ function detail(look) {
   const told = `${Math.round(stream.in)} tokens arrived in ${stream.clusters_in} clusters, at most ${Math.round(stream.peak_in)} in 50 ms; ` +
     `${Math.round(stream.out)} delivered in ${stream.clusters_out}, at most ${Math.round(stream.peak_out)}. ` +
     `Longest freeze ${seconds(stream.freeze_in)} in, ${seconds(stream.freeze_out)} out.`;
-  set("detail-text", curve ? told : `${told} Its curves were not seen: it was over when this page was opened.`);
+  set("detail-text", curve ? told : `${told} Its curves were not seen: it began and ended between two looks, or before this page was opened.`);
   const canvas = find("detail-curves");
   canvas.hidden = !curve;
   if (!curve) return;
@@ -233,6 +246,7 @@ async function models() {
   try {
     const headers = key ? { authorization: `Bearer ${key}` } : {};
     const listed = (await (await fetch("/v1/models", { headers })).json()).data.map((model) => model.id);
+    find("models").replaceChildren();
     for (const name of listed.slice(0, 500)) {
       const option = document.createElement("option");
       option.value = name;
@@ -244,15 +258,25 @@ async function models() {
   }
 }
 
+let playing = null;
 find("try").addEventListener("submit", async (event) => {
   event.preventDefault();
+  if (playing) return;
+  playing = new AbortController();
   find("play").disabled = true;
+  find("stop").hidden = false;
   try {
-    await play({ model: find("model").value, prompt: find("prompt").value, key: find("key").value || key, find });
+    const asked = { model: find("model").value, prompt: find("prompt").value, key: find("key").value.trim() || key };
+    await play({ ...asked, find, signal: playing.signal });
   } finally {
+    const focused = document.activeElement === find("stop");
+    playing = null;
     find("play").disabled = false;
+    find("stop").hidden = true;
+    if (focused) find("play").focus();
   }
 });
+find("stop").addEventListener("click", () => playing?.abort());
 
 addEventListener("resize", () => last && render(last));
 models();

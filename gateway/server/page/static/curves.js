@@ -1,6 +1,7 @@
 // Cumulative curves on a canvas: tokens against seconds. A curve is {name, colour, points: [[s, tokens so far], ...], bursts: [[s, tokens], ...]}.
 
 const MARGIN = { left: 48, right: 10, top: 10, bottom: 24 };
+const POINTS_DRAWN = 4000; // of one curve: more than a screen has columns
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -25,11 +26,13 @@ export function draw(canvas, curves) {
   const pen = canvas.getContext("2d");
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.clearRect(0, 0, width, height);
-  const points = curves.flatMap((curve) => curve.points);
-  const from = Math.min(...curves.map((curve) => (curve.points.length ? curve.points[0][0] : Infinity)), Infinity);
-  const begin = Number.isFinite(from) ? Math.min(from, 0) : 0;
-  const lastS = Math.max(1, ...points.map((point) => point[0]));
-  const most = Math.max(10, ...points.map((point) => point[1]));
+  const begin = 0;
+  let [lastS, most] = [1, 10];
+  for (const { points } of curves) {
+    const [seconds, tokens] = points.at(-1) ?? [0, 0]; // both only ever grow
+    lastS = Math.max(lastS, seconds);
+    most = Math.max(most, tokens);
+  }
   const x = (seconds) => MARGIN.left + ((seconds - begin) / (lastS - begin)) * (width - MARGIN.left - MARGIN.right);
   const y = (tokens) => height - MARGIN.bottom - (tokens / most) * (height - MARGIN.top - MARGIN.bottom);
   axes(pen, { x, y, begin, lastS, most, width, height });
@@ -38,7 +41,9 @@ export function draw(canvas, curves) {
     pen.lineWidth = 2;
     pen.beginPath();
     let before = 0;
+    const stride = Math.ceil(curve.points.length / POINTS_DRAWN);
     for (const [index, [seconds, tokens]] of curve.points.entries()) {
+      if (index % stride && index < curve.points.length - 1) continue;
       if (index === 0) pen.moveTo(x(seconds), y(tokens));
       else {
         if (curve.steps) pen.lineTo(x(seconds), y(before));

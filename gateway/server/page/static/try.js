@@ -5,6 +5,7 @@ import { draw } from "./curves.js";
 const CLUSTER_TOKENS = 24;
 const CLUSTER_MS = 50;
 const TEXT_KEPT = 200_000; // characters on the page; the figures go on
+const POINTS_KEPT = 20_000; // of one curve; later text counts for the last
 
 // About four bytes of Latin text to a token, one CJK character: the gateway's own estimate.
 function weigh(text) {
@@ -25,7 +26,7 @@ class Side {
     this.points = [[0, 0]];
     this.bursts = [];
     this.window = [];
-    this.blindUntil = 0;
+    this.blindUntil = this.shown = 0;
     this.tokens = this.most = this.freeze = 0;
     this.now = 0;
     this.first = this.before = null;
@@ -42,12 +43,14 @@ class Side {
     if (this.first === null) this.first = now;
     else this.freeze = Math.max(this.freeze, now - this.before);
     this.before = now;
-    this.points.push([now / 1000, this.tokens]);
+    if (this.points.length < POINTS_KEPT) this.points.push([now / 1000, this.tokens]);
+    else this.points[this.points.length - 1] = [now / 1000, this.tokens];
     this.window.push([now, tokens]);
     while (now - this.window[0][0] >= CLUSTER_MS) this.window.shift();
     const held = this.window.reduce((sum, each) => sum + each[1], 0);
     this.most = Math.max(this.most, held);
-    if (held >= CLUSTER_TOKENS && now >= this.blindUntil) {
+    if (now < this.blindUntil) this.bursts.at(-1)[1] = this.tokens;
+    else if (held >= CLUSTER_TOKENS) {
       this.bursts.push([now / 1000, this.tokens]);
       this.blindUntil = this.window[0][0] + CLUSTER_MS;
       this.window = [];
@@ -62,23 +65,24 @@ class Side {
       place = document.createElement(tag.toLowerCase());
       this.text.append(place);
     }
-    if (this.text.textContent.length < TEXT_KEPT) place.append(text);
-    this.text.scrollTop = this.text.scrollHeight;
+    if (this.shown < TEXT_KEPT) place.append(text);
+    this.shown += text.length;
   }
 
   told() {
+    this.text.scrollTop = this.text.scrollHeight;
     const ms = (value) => (value === null ? "–" : value < 1000 ? `${Math.round(value)} ms` : `${(value / 1000).toFixed(2)} s`);
     this.figures.textContent = `first token ${ms(this.first)}, ${this.bursts.length} clusters, at most ${Math.round(this.most)} tokens in 50 ms, ` +
       `longest freeze ${ms(this.freeze)}${this.end ? `, ended: ${this.end}` : ""}`;
   }
 }
 
-async function read(side, { model, prompt, key }, mode) {
+async function read(side, { model, prompt, key, signal }, mode) {
   const headers = { "content-type": "application/json", "x-client-streams": mode };
   if (key) headers.authorization = `Bearer ${key}`;
   const body = JSON.stringify({ model, stream: true, messages: [{ role: "user", content: prompt }] });
   try {
-    const response = await fetch("/v1/chat/completions", { method: "POST", headers, body });
+    const response = await fetch("/v1/chat/completions", { method: "POST", headers, body, signal });
     if (!response.ok) {
       const said = await response.json().catch(() => ({}));
       side.end = `HTTP ${response.status}: ${said.error?.message ?? "no reason given"}`;
@@ -95,8 +99,8 @@ async function read(side, { model, prompt, key }, mode) {
       for (const part of parts) event(side, part);
     }
     side.end ||= "cut off";
-  } catch {
-    side.end ||= "the connection broke";
+  } catch (error) {
+    side.end ||= signal.aborted ? "stopped" : error instanceof SyntaxError ? "an event that is not JSON" : "the connection broke";
   }
 }
 
@@ -120,7 +124,7 @@ function event(side, part) {
   }
 }
 
-export async function play({ model, prompt, key, find }) {
+export async function play({ model, prompt, key, find, signal }) {
   const began = performance.now();
   const raw = new Side("raw", began, find);
   const smooth = new Side("smooth", began, find);
@@ -133,13 +137,15 @@ export async function play({ model, prompt, key, find }) {
     if (!over) setTimeout(() => requestAnimationFrame(show), 100);
   };
   show();
-  await Promise.all([read(raw, { model, prompt, key }, "raw"), read(smooth, { model, prompt, key }, "smooth")]);
+  await Promise.all([read(raw, { model, prompt, key, signal }, "raw"), read(smooth, { model, prompt, key, signal }, "smooth")]);
   over = true;
   show();
   canvas.setAttribute("aria-label", `Tokens against time. Raw: ${raw.figures.textContent}. Smooth: ${smooth.figures.textContent}.`);
+  const whole = [raw, smooth].every((side) => side.end.startsWith("whole"));
   const same = JSON.stringify(raw.said) === JSON.stringify(smooth.said);
+  const texts = same ? "identical" : whole ? "differ (a model seldom says the same twice)" : "not compared, as not both are whole";
   find("try-verdict").textContent = `Clusters ${raw.bursts.length} → ${smooth.bursts.length}, longest freeze ` +
-    `${(raw.freeze / 1000).toFixed(2)} s → ${(smooth.freeze / 1000).toFixed(2)} s; texts ${same ? "identical" : "differ (a model seldom says the same twice)"}.`;
+    `${(raw.freeze / 1000).toFixed(2)} s → ${(smooth.freeze / 1000).toFixed(2)} s; texts ${texts}.`;
 }
 
 function curve(side) {
