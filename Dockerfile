@@ -8,7 +8,7 @@ ARG BASE=python:3.13-slim
 FROM ${BASE} AS build
 # Seconds since 1970, for an image that is the same whenever it is built: --build-arg SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 ARG SOURCE_DATE_EPOCH
-# redis: what several replicas need. otel: spans, 10 MB more.
+# redis: what several replicas need. otel: spans, 14 MB more.
 ARG EXTRAS=redis
 # hadolint ignore=DL3008 # whichever strip this Debian has
 RUN apt-get update && apt-get install -y --no-install-recommends binutils && rm -rf /var/lib/apt/lists/*

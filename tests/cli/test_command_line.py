@@ -14,6 +14,7 @@ from gateway import __version__
 from gateway.cli import explain, main
 from gateway.config import loads
 from gateway.settings import Listen, Log
+from gateway.simulator import scenarios
 
 URL = "http://127.0.0.1:9101"
 
@@ -54,6 +55,15 @@ def test_the_examples_of_the_help_are_understood(capsys: pytest.CaptureFixture[s
         assert main([*argv, "--print-config"], {"KEY": "k"}) == 0
 
 
+@pytest.mark.parametrize("command", ["simulate", "demo"])
+def test_the_help_lists_the_scenarios(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main([command, "--help"], {})
+    listed = re.findall(
+        r"^  (\S+) +\S", capsys.readouterr().out.partition("scenarios, by model name:\n")[2].partition("\n\n")[0], re.MULTILINE
+    )
+    assert listed == list(scenarios.TABLE)
+
+
 def test_the_help_names_the_defaults_that_are_so(capsys: pytest.CaptureFixture[str]) -> None:
     main(["serve", "--help"], {})
     text = " ".join(capsys.readouterr().out.split())
@@ -88,6 +98,7 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["serve"], "for example: decluster serve --upstream https://api.openai.com/v1, or --config FILE"),
         (["simulate", "--port", "x"], "a port is a number"),
         (["demo", "extra"], "an argument too many"),
+        (["demo", "--model", "nosuch"], "--model: no scenario is called 'nosuch'; there are smooth-then-clusters, "),
     ],
 )
 def test_what_cannot_be_understood_is_told_in_one_line_with_the_way_out(

@@ -45,7 +45,9 @@ def say(text: str) -> None:
 def base(suite: str, mirror: str, folder: Path) -> None:
     """The stand-in for python:slim."""
     packages = "python3,python3-venv,ca-certificates"
-    subprocess.run(["debootstrap", "--variant=minbase", f"--include={packages}", suite, str(folder), mirror], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        ["debootstrap", "--variant=minbase", f"--include={packages}", suite, str(folder), mirror], check=True, stdout=subprocess.DEVNULL
+    )
     ready(folder)
 
 

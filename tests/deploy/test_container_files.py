@@ -39,7 +39,13 @@ def test_compose_and_the_workflows_are_what_their_schemas_ask_for() -> None:
 
 
 def test_each_action_of_the_workflows_is_pinned_by_its_digest() -> None:
-    uses = [step["uses"] for path in WORKFLOWS for job in yaml.safe_load(path.read_text())["jobs"].values() for step in job["steps"] if "uses" in step]
+    uses = [
+        step["uses"]
+        for path in WORKFLOWS
+        for job in yaml.safe_load(path.read_text())["jobs"].values()
+        for step in job["steps"]
+        if "uses" in step
+    ]
     assert len(uses) >= 6
     for action in uses:
         digest = action.partition("@")[2]

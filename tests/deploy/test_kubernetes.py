@@ -156,7 +156,9 @@ def test_selectors_select_something(folder: str) -> None:
     pods = [each["spec"]["template"]["metadata"]["labels"] for each in of_kind(folder, "Deployment")]
     selectors = [each["spec"]["selector"] for each in of_kind(folder, "Service")]
     selectors += [each["spec"]["podSelector"]["matchLabels"] for each in of_kind(folder, "NetworkPolicy")]
-    selectors += [each["spec"]["selector"]["matchLabels"] for each in of_kind(folder, "PodDisruptionBudget") + of_kind(folder, "Deployment")]
+    selectors += [
+        each["spec"]["selector"]["matchLabels"] for each in of_kind(folder, "PodDisruptionBudget") + of_kind(folder, "Deployment")
+    ]
     assert selectors
     for selector in selectors:
         assert any(selector.items() <= labels.items() for labels in pods), selector

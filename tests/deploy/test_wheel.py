@@ -28,7 +28,10 @@ PATIENCE_S = 600  # an index on the other side of the world
 
 def environ() -> dict[str, str]:
     """Nothing of this checkout or its environment."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV")) and "proxy" not in name.lower()}
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV")) and "proxy" not in name.lower()
+    }
+    return {**kept, "PATH": "/usr/bin:/bin"}
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +109,14 @@ def test_the_sdist_holds_what_its_tests_and_operators_need_and_no_rubbish(dist: 
     (path,) = dist.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"pyproject.toml", "LICENSE", "CHANGELOG.md", "Dockerfile", "deploy/haproxy/decluster.cfg", "tests/deploy/test_wheel.py"} <= names
+    assert {
+        "pyproject.toml",
+        "LICENSE",
+        "CHANGELOG.md",
+        "Dockerfile",
+        "deploy/haproxy/decluster.cfg",
+        "tests/deploy/test_wheel.py",
+    } <= names
     assert not [name for name in names if "__pycache__" in name or "node_modules" in name or name.startswith((".venv", ".git/"))]
 
 
@@ -116,6 +126,7 @@ def test_the_command_runs_with_the_source_gone(installed: Path) -> None:
     assert where.startswith(str(installed.parent))
     out = said(installed, "decluster", "demo", "--plain", "--model", "instant")
     assert "identical" in out
+    assert f"{installed / 'decluster'} serve --upstream" in out, "what it says to type next is not in this PATH"
 
 
 def test_a_stream_and_the_page_come_out_of_what_was_installed(installed: Path) -> None:

@@ -24,6 +24,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fleet.fleet import Fleet, Talk, fleet
 
+START_S = 60.0  # for all streams to have begun; none does where something is wrong with the gateway
+
 
 @dataclass
 class Outcome:
@@ -90,8 +92,9 @@ async def roll(folder: Path, streams: int, long: int, grace_s: float, every_s: f
         ends = [chance.uniform(0.3, 0.8) * grace_s for _ in range(streams - long)] + [grace_s * 6] * long
         talks = [Talk(f"s{number}", int(end / every_s), every_s) for number, end in enumerate(ends)]
         running = [asyncio.create_task(one(made, talk, outcome)) for talk in talks]
-        while sum(made.talker.asked.values()) < streams:
-            await asyncio.sleep(0.05)
+        async with asyncio.timeout(START_S):
+            while sum(made.talker.asked.values()) < streams:
+                await asyncio.sleep(0.05)
         news = asyncio.create_task(trickle(made, outcome, 0.1))
         for number, replica in enumerate(made.replicas):
             outcome.resident_mib += replica.resident_mib()
@@ -117,7 +120,9 @@ def main() -> int:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         outcome, number = asyncio.run(roll(Path(folder), arguments.streams, arguments.long, arguments.grace))
-    print(f"streams                          {number} ({arguments.streams} ran at the first restart, {arguments.long} of them outlast the grace)")
+    print(
+        f"streams                          {number} ({arguments.streams} ran at the first restart, {arguments.long} of them outlast the grace)"
+    )
     print(f"whole to the character           {outcome.whole}")
     print(f"told that the gateway shuts down {outcome.told}")
     print(f"  of them resumed elsewhere      {outcome.resumed} (all that was recorded), whole when asked anew {outcome.anew}")

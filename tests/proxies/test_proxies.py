@@ -37,6 +37,7 @@ class Proxy:
     source: str
     command: Callable[[str, Path], list[str]]
     wrap: str = "{}"
+    more: Callable[[str], str] = str  # what a test changes of the file
 
 
 PROXIES = [
@@ -65,7 +66,7 @@ def configured(proxy: Proxy, gateway_port: int, port: int) -> str:
     assert "8080" in text
     assert "8443" in text
     assert "60s" in text
-    return proxy.wrap.format(text.replace("8080", str(gateway_port)).replace("8443", str(port)).replace("60s", IDLE))
+    return proxy.wrap.format(proxy.more(text).replace("8080", str(gateway_port)).replace("8443", str(port)).replace("60s", IDLE))
 
 
 @contextlib.asynccontextmanager
