@@ -220,6 +220,9 @@ class Admission:
     tokens_per_minute: Annotated[int | None, Range(1, 1_000_000_000)] = None
     models: tuple[ModelLimit, ...] = ()
     redis: Annotated[str | None, Text("redis")] = None  # None: counted in memory, each process for itself
+    # s that the event loop may run late, on average over a second, before new answers are refused: frames are as wide as they get then
+    # (64 ms), and the promise to those that run still holds
+    late: Annotated[float | None, Range(0.001, 10, "s")] = 0.05
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""One POST over a connection of its own, and the note of what came when. Nothing is parsed while the clock runs.
+"""One POST over a connection of its own, and the note of what came when. While the clock runs nothing is parsed but where the message ends:
+not every server closes when it is asked to.
 
 The clock starts when the request is written, the connection and its TLS being there already: what is compared is the stream, and SDKs keep
 their connections.
@@ -15,6 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
+
+import httptools
 
 _PORTS: Final = {"http": 80, "https": 443}
 RECORDING_BYTES: Final = 64 * 2**20  # of one answer: four times the largest event that the gateway takes
@@ -46,11 +49,13 @@ class _Listener(asyncio.Protocol):
         self._room = room
         self._done = done
         self.held_bytes = 0
+        self._message: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
 
     def data_received(self, data: bytes) -> None:
         if self._recording.failure:
             return
         self._recording.arrivals.append((time.monotonic(), data))
+        self._follow(data)
         weight = len(data) + _ARRIVAL_BYTES
         self.held_bytes += weight
         self._room.left_bytes -= weight
@@ -58,7 +63,19 @@ class _Listener(asyncio.Protocol):
             self._recording.failure = TOO_LARGE
             self._end()
 
+    def _follow(self, data: bytes) -> None:
+        if self._message is not None:
+            try:
+                self._message.feed_data(data)
+            except httptools.HttpParserError:  # which the reading will tell of
+                self._message = None
+
+    def on_message_complete(self) -> None:
+        if self._message is not None and self._message.get_status_code() >= 200:
+            self._end()
+
     def connection_lost(self, exc: Exception | None) -> None:
+        self._message = None  # which knows this listener: both are freed at once
         if exc is not None and not self._recording.failure:
             self._recording.failure = "reset"
         self._end()
@@ -72,8 +89,8 @@ class _Listener(asyncio.Protocol):
 async def listen(
     url: str, body: bytes, fields: Mapping[str, str], trust: ssl.SSLContext | None, patience_s: float, room: Room
 ) -> Recording:
-    """POST and note all that comes until the server closes, at most `patience_s`. Whatever goes wrong is the recording's failure. The
-    caller gives the room back when it lets go of the recording: `weight`."""
+    """POST and note all that comes until the message or the connection ends, at most `patience_s`. Whatever goes wrong is the recording's
+    failure. The caller gives the room back when it lets go of the recording: `weight`."""
     recording = Recording()
     to = urlsplit(url)
     loop = asyncio.get_running_loop()

@@ -115,14 +115,14 @@ class _Reader:
         dialect = self.dialect
         if self._status >= 300:
             return f"HTTP {self._status}"
-        if not (self.steps or self._type.lower().startswith(b"text/event-stream") or failure or self._broken):
-            return "no stream"  # a login page, or a whole answer from a server that streams none
         if dialect.failure is not None:
             return "error event"
         if failure or self._broken:
             return failure or self._broken
         if self._framed and not self._message_whole:
             return "cut off"
+        if not (self.steps or self._type.lower().startswith(b"text/event-stream")):
+            return "no stream"  # a login page, or a whole answer from a server that streams none
         return "whole" if dialect.ended or dialect.proven else "no end"
 
     # httptools calls these

@@ -100,33 +100,28 @@ class Alike:
         return _Stretch(texts, tail, watch, kind).skimmed(self, whole, at, single) if texts else None
 
     def _texts(self, whole: bytes, at: int) -> list[bytes]:
-        """What stands in the texts' place in the events from `at` on that are alike."""
+        """What stands in the texts' place in the events from `at` on that are alike. A line break in one is for `_Stretch` to see."""
         before, after = self._before or b"", self._after
         events = (whole[at:] if at else whole).split(_BLANK)
         del events[-1]
         start, end = len(before), len(_BLANK) - len(after)
         texts = [event[start:end] for event in events]
         # One comparison for all: put together again they are what came. Else the first that is not alike is looked for.
-        if len(whole) - at != self.bytes_of(texts) or not whole.endswith(self._glue.join(texts) + after):
+        if before + self._glue.join(texts) + after != (whole[at:] if at else whole):
             ending = after[: -len(_BLANK)]
             for count, event in enumerate(events):
                 if not (event.startswith(before) and event.endswith(ending)) or len(event) < start - end:
                     del texts[count:]
                     break
-        alone = whole.count(b"\n", at, at + self.bytes_of(texts)) == len(texts) * self._glue.count(b"\n")
-        return texts if alone else []  # no line breaks within
+        return texts
 
-    def bytes_of(self, texts: list[bytes]) -> int:
-        """Of the events of these texts as they came."""
-        return len(texts) * len(self._glue) + sum(map(len, texts))
-
-    def leaving(self, whole: bytes, at: int, texts: list[bytes]) -> tuple[bytes, int]:
-        """The events of these texts as they leave, and the bytes of each that are not its text."""
+    def leaving(self, whole: bytes, at: int, texts: list[bytes]) -> tuple[bytes, int, int]:
+        """The events of these texts as they leave; the bytes of each that are not its text; where they end in `whole`."""
+        stop = at + len(texts) * len(self._glue) + sum(map(len, texts))
         if self._own is not None:
             before, after = self._own
-            return before + (after + before).join(texts) + after, len(before) + len(after)
-        stop = at + self.bytes_of(texts)
-        return whole if not at and stop == len(whole) else whole[at:stop], len(self._glue)
+            return before + (after + before).join(texts) + after, len(before) + len(after), stop
+        return whole if not at and stop == len(whole) else whole[at:stop], len(self._glue), stop
 
 
 class _Stretch:
@@ -146,6 +141,9 @@ class _Stretch:
         if not all(texts):
             del texts[texts.index(b"") :]  # an event that says nothing
         lines = b"\n".join(texts)
+        if lines.count(b"\n") >= len(texts) > 0:  # a line break within one: they are no strings
+            texts.clear()
+            return
         if tail[-1:] >= _FIRST_WIDE or _PLAIN_LINES.fullmatch(lines) is None:
             self._look(lines)
             self._join()
@@ -154,8 +152,8 @@ class _Stretch:
         texts, count = self._texts, len(self._texts)
         if not count:
             return None
-        raw, around = alike.leaving(whole, at, texts)
-        stop, tail = at + alike.bytes_of(texts), self._text(count - 1)
+        raw, around, stop = alike.leaving(whole, at, texts)
+        tail = self._text(count - 1)
         offsets = list(accumulate([len(text) + around for text in texts], initial=0))
         sums = list(accumulate(self._weights[:count], initial=0.0))
         last = None

@@ -24,18 +24,31 @@ class Overlap:
 
     def __init__(self, before: str, trimmed: int = 0) -> None:
         """`trimmed`: blanks at the end of `before` that the new answer was not told of, and so may bring again."""
+        self._all = before
         self._before = before[-LOOKED_AT_CHARS:]
-        self._whole = len(before) <= LOOKED_AT_CHARS
         self._blanks = before[len(before) - trimmed :] if trimmed else ""
-        self._waiting: str | None = ""
+        self._told: int | None = 0 if before else None  # how much of `before` was said again from its beginning; None: another text
+        self._waiting: str | None = ""  # where it is another text
 
     def feed(self, text: str) -> str:
         if self._waiting is None:
             return text
-        self._waiting += text
+        if self._told is None:
+            self._waiting += text
+        else:
+            length = min(len(text), len(self._all) - self._told)
+            if self._all.startswith(text[:length], self._told):
+                self._told += length
+                if self._told < len(self._all):
+                    return ""
+                self._told, self._waiting = None, None
+                return text[length:]
+            self._waiting, self._told = self._all[: self._told] + text, None
         return "" if self._undecided() else self._decide()
 
     def rest(self) -> str:
+        if self._told is not None:
+            self._waiting, self._told = self._all[: self._told], None
         return "" if not self._waiting else self._decide()
 
     def _undecided(self) -> bool:
@@ -49,7 +62,7 @@ class Overlap:
         self._waiting = None
         for length in range(min(len(waiting), len(before)), 0, -1):
             if before.endswith(waiting[:length]):
-                if length >= OVERLAP_CHARS or (self._whole and length == len(before)):
+                if length >= OVERLAP_CHARS and not _by_rote(waiting[:length]):
                     return waiting[length:]
                 break
         for length in range(min(len(self._blanks), len(waiting)), 0, -1):
@@ -58,14 +71,20 @@ class Overlap:
         return waiting
 
 
+def _by_rote(text: str) -> bool:
+    """Whether it is one short unit over and over: a rule of dashes, an indentation, zeros. That its end comes again proves nothing."""
+    return any(text[unit:] == text[:-unit] for unit in range(1, min(OVERLAP_CHARS, len(text) // 2 + 1)))
+
+
 class Seam:
-    """The same stream, from where it was: nothing to do."""
+    """The same stream, from where it was: nothing to do.
+
+    What waits for more to compare with leaves with whatever ends the text. If this upstream dies too it does not: most likely it was a
+    repetition, and whoever goes on says it again.
+    """
 
     def take(self, event: Event) -> list[Event]:
         return [event]
-
-    def rest(self) -> list[Event]:
-        return []
 
 
 class AfterNumber(Seam):
@@ -95,10 +114,10 @@ class OfChoices(Seam):
             top = jsontext.members(event.data)
             choices = jsontext.elements(top.get("choices", b"[]"))
             choice = jsontext.members(choices[0]) if choices else None
-        except ValueError:
-            return [*self.rest(), event]
+        except ValueError:  # the end, or an event that was cut
+            return [*self.rest(), event] if event.data.strip() == b"[DONE]" else [event]
         if top.get("error", _NULL) != _NULL:
-            return [*self.rest(), event]
+            return [event]
         top.update(self._first)
         if choice is None:
             return [*self.rest(), _event(top)]

@@ -23,7 +23,8 @@ _GRAPHEME = regex.compile(r"\X")
 _REGIONAL = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 _BLANKS = (" ", "\n", "\t")
 _FIRST_EXTENDING = "\u0300"  # no character below it continues a grapheme, but for LF after CR
-_FIRST_PREPENDING = "\u0600"  # and none below it takes the next character into its own
+_FIRST_PREPENDING = "\u0600"  # and none below it takes the next character into its own, nor does any that is wide
+_IDEOGRAPHS = ("\u3400", "\u9fff")  # which continue nothing either
 
 
 def weigh(text: str) -> float:
@@ -73,7 +74,7 @@ def joins(before: str, after: str) -> bool:
     if not before or not after:
         return False
     last, first = before[-1], after[0]
-    if first < _FIRST_EXTENDING and last < _FIRST_PREPENDING:
+    if (first < _FIRST_EXTENDING or _IDEOGRAPHS[0] <= first <= _IDEOGRAPHS[1]) and (last < _FIRST_PREPENDING or _WIDE.match(last)):
         return first == "\n" and last == "\r"
     return _continues(before, first)
 

@@ -37,6 +37,7 @@ class Record:
     delivered: Meter | None = None
     shed_tokens: float = 0.0  # dropped for a slow live viewer
     remarks: tuple[str, ...] = ()  # what was odd and is no failure
+    raw: bool = False  # not paced: as it asked, or as is configured
     follows: bool = False  # a stream that another request began: what that took is booked there
     resume: str = ""  # what became of asking for it again
     followers_left: int = 0  # clients of a recorded stream that went before its end

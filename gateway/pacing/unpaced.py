@@ -33,6 +33,12 @@ class Unpaced:
         self.backlog_tokens += piece.weight
         self.held_bytes += piece.size
 
+    def passed(self, pieces: list[Piece]) -> None:
+        """These went by in the moment in which they came, while nothing was held."""
+        if self.held is not None:
+            for piece in pieces:
+                self.held(piece.kind, 0.0)
+
     def end(self, now: float) -> None:
         """Nothing is held, so nothing is hurried."""
 

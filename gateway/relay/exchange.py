@@ -120,12 +120,21 @@ class Exchange:
 
     def arrived(self, data: bytes) -> None:
         now = self._loop.time()
-        stream = self.stream
-        stream.receive(now, data)
+        stream, outlet = self.stream, self._outlet
+        frame = None
+        if self._committed and not outlet.blocked and not outlet.over:
+            frame = stream.through(now, data)
+        else:
+            stream.receive(now, data)
+        if frame:
+            outlet.frame(frame)
         if self.spent is not None and stream.wants_upstream and (failure := self.spent(stream.arrived.tokens)) is not None:
             self.failed(failure)
             return
-        self._flush(now)
+        if frame is None:
+            self._flush(now)
+        elif self._slot is None and stream.pacing:
+            self._await_frame(now)
         if stream.closes_soon:
             self._arm()
         if stream.held_bytes > self._limits.stream_bytes:
@@ -203,13 +212,17 @@ class Exchange:
         if outlet.over:
             self._arm()
         elif self._slot is None and stream.pacing:
-            at = stream.next_frame()
-            if at <= now + FAR_S:
-                self._slot = self._ticker.add(self)
-            elif outlet.blocked:
-                self._arm()
-            else:
-                self._alarm.set(at)  # for the slow clocks it is set already
+            self._await_frame(now)
+
+    def _await_frame(self, now: float) -> None:
+        """Something is held: be asked for it when its time has come."""
+        at = self.stream.next_frame()
+        if at <= now + FAR_S:
+            self._slot = self._ticker.add(self)
+        elif self._outlet.blocked:
+            self._arm()
+        else:
+            self._alarm.set(at)  # for the slow clocks it is set already
 
     def _drained(self) -> None:
         now = self._loop.time()

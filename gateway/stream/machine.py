@@ -15,99 +15,24 @@ only between events.
 
 from __future__ import annotations
 
-from enum import Enum
-
-from gateway.dialects.base import Dialect, Style
+from gateway.dialects.base import Dialect
 from gateway.errors import Failure
-from gateway.pacing.clusters import Meter
 from gateway.pacing.run import runs
 from gateway.piece import Kind, Piece
-from gateway.policy.holding import Releases
-from gateway.policy.timing import Timing
-from gateway.settings import Clocks
-from gateway.stream.clockwork import NEVER, Clockwork
+from gateway.stream.clockwork import NEVER
 from gateway.stream.endings import EMPTY, INCOMPLETE, SILENT, TOO_LARGE
 from gateway.stream.pieces import count, shed
 from gateway.stream.reading import Read, read_events, read_whole
+from gateway.stream.state import Phase, State
 from gateway.wire.sse import COMMENT_HEARTBEAT, Decoder, Event
 
-
-class Phase(Enum):
-    HOLDING = "holding"
-    OPEN = "open"
-    SEVERED = "severed"
-    CLOSING = "closing"
-    ENDED = "ended"
+__all__ = ["Phase", "Stream"]
 
 
-class Stream:
-    """One answer on its way. All times are seconds on one monotonic clock, passed in.
+class Stream(State):
+    """One answer on its way."""
 
-    failure: what ended it, if it was not whole. reason: how it ended, for metrics (one of a fixed list: `whole`, or a failure's code).
-    wants_upstream: False once nothing more need be read.
-    """
-
-    __slots__ = (
-        "_clockwork",
-        "_decoder",
-        "_event_bytes",
-        "_heartbeat_style",
-        "_held_back",
-        "_held_back_bytes",
-        "arrived",
-        "delivered",
-        "dialect",
-        "failure",
-        "first_content_at",
-        "first_sent_at",
-        "heartbeats",
-        "heartbeats_before",
-        "pacer",
-        "phase",
-        "shed_tokens",
-        "splits",
-        "started",
-        "timing",
-        "wants_upstream",
-    )
-
-    def __init__(
-        self,
-        now: float,
-        dialect: Dialect,
-        pacer: Releases,
-        clocks: Clocks,
-        *,
-        heartbeat_every: float,
-        heartbeat_style: Style,
-        event_bytes: int,
-        arrived: Meter | None = None,
-        delivered: Meter | None = None,
-        splits: bool = False,
-        timing: Timing | None = None,
-    ) -> None:
-        """`splits`: the pacer hands out one moment's pieces in several frames, so `due` is to be asked until it gives nothing."""
-        self.dialect = dialect
-        self.pacer = pacer
-        self.arrived = arrived or Meter()
-        self.delivered = delivered or Meter()
-        self.phase = Phase.HOLDING
-        self.failure: Failure | None = None
-        self.wants_upstream = True
-        self.splits = splits
-        self.timing = timing
-        self.started = now
-        self.first_content_at: float | None = None
-        self.first_sent_at: float | None = None
-        self.heartbeats = 0
-        self.shed_tokens = 0.0
-        self.heartbeats_before = 0  # of them, those before the first content
-        self._heartbeat_style: Style = heartbeat_style
-        self._clockwork = Clockwork(now, clocks, heartbeat_every)
-        self._decoder = Decoder(event_bytes, lenient=dialect.closes)
-        self._held_back: list[Piece] = []
-        self._held_back_bytes = 0
-        self._event_bytes = event_bytes
+    __slots__ = ()
 
     # What comes in
 
@@ -121,6 +46,38 @@ class Stream:
         idle = dialect.idle
         single = self.splits  # whose frames are counted in events
         self._heed(now, read_events(dialect, decoder.events_in(whole)) if single else read_whole(dialect, decoder, whole), idle)
+
+    def through(self, now: float, data: bytes) -> bytes | None:
+        """`receive` and `due` in one, for reads that bring text and nothing else, as nearly all do: the frame to write now, or nothing yet.
+
+        None where more is to be seen to: it was received like all else, and `due` has what there is."""
+        if self.phase is not Phase.OPEN or not self.straight or not self.wants_upstream:
+            self.receive(now, data)
+            return None
+        decoder, dialect, clockwork, pacer = self._decoder, self.dialect, self._clockwork, self.pacer
+        whole = decoder.whole(data)
+        clockwork.hangs(now, decoder.hanging)
+        idle = dialect.idle
+        read = read_whole(dialect, decoder, whole)
+        pieces = read.pieces
+        if not pieces or dialect.idle != idle or dialect.withheld or dialect.settled or dialect.ended or dialect.failure is not None:
+            self._heed(now, read, idle)
+            return None
+        clockwork.heard = now
+        clockwork.closing_at = NEVER
+        count(self.arrived, now, pieces)
+        if self._unpaced is not None and self._unpaced.empty:
+            self._unpaced.passed(pieces)
+        else:
+            for piece in runs(pieces) if len(pieces) > 1 else pieces:
+                pacer.push(now, piece)
+            pieces = pacer.due(now)
+            if not pieces:
+                return b""
+        if count(self.delivered, now, pieces) and self.first_sent_at is None:
+            self.first_sent_at = now
+        clockwork.sent = now
+        return pieces[0].data if len(pieces) == 1 else b"".join([piece.data for piece in pieces])
 
     def _heed(self, now: float, read: Read, idle: int) -> None:
         """What was read, and what follows from it. `idle`: the events that said nothing before."""
@@ -291,27 +248,3 @@ class Stream:
         self.shed_tokens += shed(self.pacer, now, keep_bytes)
         if self.phase is Phase.CLOSING:
             self.pacer.end(now)
-
-    @property
-    def pacing(self) -> bool:
-        """Whether `due` has something to hand out sooner or later without another arrival."""
-        return not self.pacer.empty
-
-    @property
-    def closes_soon(self) -> bool:
-        """Whether `wakeup` is nearer than it was, now that bytes came."""
-        return self.dialect.settled or self._decoder.hanging
-
-    def next_frame(self) -> float:
-        """When `due` has something to hand out without another arrival."""
-        at = self.pacer.next_wakeup()
-        return NEVER if at is None else at
-
-    @property
-    def held_bytes(self) -> int:
-        """What waits for its time. A preamble that waits for the first content is bounded for itself: it leaves at `event_bytes`."""
-        return self.pacer.held_bytes
-
-    @property
-    def reason(self) -> str:
-        return "whole" if self.failure is None else self.failure.code

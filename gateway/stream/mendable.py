@@ -24,6 +24,7 @@ class MendableStream(Stream):
     def __init__(self, *values: Any, **options: Any) -> None:
         super().__init__(*values, **options)
         self.sewing: Sewing | None = None
+        self.straight = False  # what passes is to be known to the seam
 
     def receive(self, now: float, data: bytes) -> None:
         sewing = self.sewing
@@ -67,8 +68,7 @@ class MendableStream(Stream):
     def _late_events(self, now: float, events: list[Event], last: bool) -> list[Event]:
         if self.sewing is None:
             return events
-        events = self.sewing.take(events)
-        return self._sewn(now, self.sewing, [*events, *self.sewing.rest()] if last else events)
+        return self._sewn(now, self.sewing, self.sewing.take(events))
 
     def _sewn(self, now: float, sewing: Sewing, events: list[Event]) -> list[Event]:
         if events and sewing.just_sewn:

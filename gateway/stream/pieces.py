@@ -14,6 +14,12 @@ _SHEDDABLE: Final = (Kind.CONTENT, Kind.REASONING)  # half of a tool's arguments
 
 def count(meter: Meter, now: float, pieces: list[Piece]) -> bool:
     """Tell a meter of the tokens that passed at one moment, kind by kind. Whether there were any."""
+    if len(pieces) == 1:  # as nearly always
+        piece = pieces[0]
+        if piece.weight:
+            meter.add(now, piece.weight, piece.kind)
+            return True
+        return False
     tokens, kind = 0.0, Kind.STRUCTURE
     any_tokens = False
     for piece in pieces:

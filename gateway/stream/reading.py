@@ -40,6 +40,9 @@ def read_whole(dialect: Dialect, decoder: Decoder, whole: bytes) -> Read:
     while at < end:
         found = dialect.skim(whole, at) if skims < _SKIMS else None
         if found is not None:
+            if found.stop == end and not at:  # all of it at once, as nearly always
+                decoder.progressed = True
+                return Read(found.pieces, found.events)
             skims += 1
             pieces += found.pieces
             count += found.events

@@ -66,12 +66,6 @@ class Sewing:
         self._note(events)
         return events
 
-    def rest(self) -> list[Event]:
-        """What waited for more to compare with, at the end of the answer."""
-        events = [] if self._seam is None else self._seam.rest()
-        self._note(events)
-        return events
-
     @property
     def just_sewn(self) -> bool:
         """Once, with the first events after a seam."""

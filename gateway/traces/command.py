@@ -18,10 +18,12 @@ from gateway.settings import Pacing
 from gateway.traces.format import Burst, Trace, TraceError, line_of, load
 from gateway.traces.importing import from_curl, from_har
 from gateway.traces.replaying import by_lag, enough, replay, steps_of, with_lag
+from gateway.wire.handed import text_of
 
 EXIT_OK: Final = 0
 EXIT_FAILURE: Final = 1
 EXIT_USAGE: Final = 2
+IMPORT_BYTES: Final = 256 * 2**20  # a dump is five times what came
 _SHOWN_AT_MOST: Final = 50  # traces of one file in a picture
 _TOLD: Final = ("first_added_ms", "late", "clusters", "peak_tokens", "burst_ratio", "stall_ms", "avoidable_stall_ms")
 _TOLD_LAGS: Final = ("lag_p50_ms", "lag_p95_ms", "end_lag_ms")
@@ -39,29 +41,31 @@ def show(file: Path, name: str | None, html: Path | None, png: Path | None) -> i
 def replayed(file: Path, name: str | None, settings: Pacing, which_lag: bool, html: Path | None, png: Path | None) -> int:
     """The traces through the pacer with these settings, offline; `which_lag`: and with other
     lags, up to the one that would have been enough."""
+    pictures = []
     try:
-        traces = _chosen(load(file), name)
+        for trace in _chosen(load(file), name)[:_SHOWN_AT_MOST]:
+            played = replay(trace, settings)
+            print(f"{trace.name}: {trace.about}" if trace.about else trace.name)
+            print(_table(played.figures))
+            if which_lag:
+                for line in _by_lag(trace, settings):
+                    print(line)
+            print()
+            pictures.append((trace, [_curve("arrived", played.arrived), _curve("delivered", played.delivered)]))
     except TraceError as error:
         return _failed("replay", str(error), EXIT_USAGE)
-    pictures = []
-    for trace in traces[:_SHOWN_AT_MOST]:
-        played = replay(trace, settings)
-        print(f"{trace.name}: {trace.about}" if trace.about else trace.name)
-        print(_table(played.figures))
-        if which_lag:
-            for line in _by_lag(trace, settings):
-                print(line)
-        print()
-        pictures.append((trace, [_curve("arrived", played.arrived), _curve("delivered", played.delivered)]))
     return _draw("replay", pictures, html, png) if html or png else EXIT_OK
 
 
 def imported(file: Path, out: Path | None) -> int:
     """Timings of a HAR file or of curl's output as traces."""
     try:
-        text = file.read_text(encoding="utf-8", errors="replace")
-        har = text.lstrip().startswith("{")
-        traces = from_har(text, file.stem) if har else [from_curl(text, file.stem)]
+        with file.open("rb") as opened:
+            data = opened.read(IMPORT_BYTES + 1)
+        if len(data) > IMPORT_BYTES:
+            return _failed("import", f"{file}: is larger than {IMPORT_BYTES // 2**20} MiB", EXIT_USAGE)
+        text = text_of(data, strict=False)
+        traces = (from_har if text.lstrip().startswith("{") else from_curl)(text, file.stem)
     except OSError as error:
         return _failed("import", f"{file}: {error.strerror}", EXIT_USAGE)
     except TraceError as error:
@@ -88,6 +92,8 @@ def settings_of(lags: Sequence[tuple[str, float]], others: Sequence[tuple[str, f
 
 def _chosen(traces: list[Trace], name: str | None) -> list[Trace]:
     chosen = [trace for trace in traces if name is None or trace.name == name]
+    if len(chosen) > _SHOWN_AT_MOST:
+        print(f"decluster trace: the first {_SHOWN_AT_MOST} of {len(chosen)} traces; --only NAME takes another", file=sys.stderr)
     if not chosen:
         raise TraceError(f"no trace is called {name}; there are {', '.join(sorted({trace.name for trace in traces})[:20])}")
     return chosen
@@ -152,5 +158,5 @@ def _by_lag(trace: Trace, settings: Pacing) -> list[str]:
 
 
 def _failed(command: str, why: str, code: int) -> int:
-    print(f"decluster trace {command}: error: {why}", file=sys.stderr)
+    print(f"decluster trace {command}: error: {why.encode('utf-8', 'replace').decode()}", file=sys.stderr)
     return code

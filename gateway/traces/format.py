@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from gateway.wire.handed import text_of
+
 KINDS: Final = ("content", "reasoning", "tool")
 FILE_BYTES: Final = 64 * 2**20
 BURSTS_AT_MOST: Final = 200_000  # of one trace: a token each for the longest answers
 TOKENS_AT_MOST: Final = 1_000_000  # of one burst
+EVENTS_AT_MOST: Final = 1_000_000  # that the bursts of one trace stand for
 MS_AT_MOST: Final = 86_400_000.0  # a day
 
 
@@ -32,6 +35,10 @@ class Burst:
     kind: str = "content"
     spread_ms: float = 0.0
     pack: int = 1
+
+    @property
+    def events(self) -> int:
+        return -(-self.tokens // self.pack) if self.pack else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +69,28 @@ def load(path: Path) -> list[Trace]:
     except OSError as error:
         raise TraceError(f"{path}: {error.strerror or 'cannot be read'}") from None
     if len(data) > FILE_BYTES:
-        raise TraceError(f"{path}: is larger than {FILE_BYTES // 2**20} MiB")
-    return loads(data.decode("utf-8", "replace"), str(path))
+        raise TraceError(f"{path}: is larger than {FILE_BYTES // 2**20} MiB: take a part of its lines, with `tail -n 50` for example")
+    return loads(text_of(data, strict=False), str(path))
 
 
 def loads(text: str, source: str) -> list[Trace]:
-    """As `load`. source: what errors call it."""
+    """As `load`. source: what errors call it. A last line that was not written to its end (a full disk, a killed process) is left out."""
     try:
         whole = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         whole = None
     if whole is not None:
         rows = [(1, each) for each in (whole if isinstance(whole, list) else [whole])]
     else:
         rows = []
-        for number, line in enumerate(text.split("\n"), 1):
+        *lines, torn = text.split("\n")
+        for number, line in enumerate([*lines, torn], 1):
             if line.strip():
                 try:
                     rows.append((number, json.loads(line)))
-                except ValueError as error:
+                except (ValueError, RecursionError) as error:
+                    if rows and number > len(lines):
+                        break
                     raise TraceError(f"{source}:{number}: is not JSON: {str(error).split(':')[0]}") from None
     if not rows:
         raise TraceError(f"{source}: holds no trace")
@@ -93,10 +103,15 @@ def line_of(trace: Trace) -> str:
     row |= {name: value for name in ("dialect", "upstream", "model", "recorded") if (value := getattr(trace, name))}
     if trace.end != "whole":
         row["end"] = trace.end
-    row |= {"done_ms": trace.done_ms, "bursts": [_row(burst) for burst in trace.bursts]}
+    row |= {"done_ms": round(trace.done_ms, 1), "bursts": [_row(burst) for burst in trace.bursts]}
     if trace.delivered:
         row["delivered"] = [_row(burst) for burst in trace.delivered]
     return json.dumps(row, separators=(",", ":"))
+
+
+def shown(text: str, most: int = 200) -> str:
+    """A name as a trace may hold it: a client may call a model anything."""
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text[:most])
 
 
 def _row(burst: Burst) -> dict[str, Any]:
@@ -130,6 +145,8 @@ def _bursts(value: object, where: str) -> tuple[Burst, ...]:
     if len(value) > BURSTS_AT_MOST:
         raise TraceError(f"{where}: holds more than {BURSTS_AT_MOST}")
     found = [_burst(each, f"{where}[{index}]") for index, each in enumerate(value)]
+    if sum(burst.events for burst in found) > EVENTS_AT_MOST:
+        raise TraceError(f"{where}: stand for more than {EVENTS_AT_MOST} events: give them a larger pack")
     return tuple(sorted(found, key=lambda burst: burst.at_ms))
 
 

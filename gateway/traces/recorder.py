@@ -14,6 +14,8 @@ from gateway.traces.format import Burst
 
 STEPS_AT_MOST: Final = 20_000  # of one side of one stream: a megabyte of file at most
 
+Steps = Sequence[tuple[float, float, Kind]]  # seconds, tokens, kind
+
 
 class RecordingMeter(Meter):
     """steps: (time, tokens, kind) as they were counted."""
@@ -36,7 +38,7 @@ class RecordingMeter(Meter):
             steps[-1] = (at, before + tokens, last)
 
 
-def bursts(steps: Sequence[tuple[float, float, Kind]], began: float) -> tuple[Burst, ...]:
+def bursts(steps: Steps, began: float) -> tuple[Burst, ...]:
     """Whole tokens at whole moments: what a moment's fraction leaves is carried to the next of its kind, and none is lost at the end."""
     carried = [0.0] * len(Kind)
     final = {kind: index for index, (_, _, kind) in enumerate(steps)}
@@ -47,7 +49,7 @@ def bursts(steps: Sequence[tuple[float, float, Kind]], began: float) -> tuple[Bu
         carried[kind] = total - whole
         if not whole:
             continue
-        at_ms = (at - began) * 1e3
+        at_ms = max(0.0, at - began) * 1e3
         if out and (out[-1].at_ms, out[-1].kind) == (at_ms, LABELS[kind]):
             whole += out.pop().tokens
         out.append(Burst(at_ms, whole, LABELS[kind]))

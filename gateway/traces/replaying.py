@@ -16,10 +16,11 @@ from gateway.pacing.pacer import Pacer
 from gateway.pacing.run import runs
 from gateway.piece import Kind, Piece
 from gateway.settings import MaxLag, Pacing
-from gateway.traces.format import Burst, Trace
+from gateway.traces.format import Burst, Trace, TraceError
 
 _KIND: Final = {"content": Kind.CONTENT, "reasoning": Kind.REASONING, "tool": Kind.TOOL}
 LAGS_S: Final = (0.1, 0.15, 0.25, 0.4, 0.6, 1.0, 1.5, 2.5, 4.0, 6.0, 10.0)  # tried when the least that is enough is asked for
+SPAN_AT_MOST_S: Final = 7200.0  # the optimum is sought on a grid of milliseconds
 _BEARABLE_MS: Final = 100.0  # of silence beyond 250 ms, in a whole stream: nobody sees it
 
 
@@ -34,8 +35,7 @@ def steps_of(bursts: Sequence[Burst]) -> list[Step]:
     """(seconds, tokens, kind) of each event."""
     out: list[Step] = []
     for burst in bursts:
-        size = burst.pack or burst.tokens
-        events = -(-burst.tokens // size)
+        size, events = burst.pack or burst.tokens, burst.events
         for index in range(events):
             tokens = min(size, burst.tokens - index * size)
             out.append(((burst.at_ms + index * burst.spread_ms / events) / 1e3, float(tokens), _KIND[burst.kind]))
@@ -43,8 +43,10 @@ def steps_of(bursts: Sequence[Burst]) -> list[Step]:
 
 
 def replay(trace: Trace, settings: Pacing) -> Replayed:
-    """Deterministic. `trace` has at least one burst."""
+    """Deterministic. `trace` has at least one burst. TraceError for one that is too long."""
     arrived = steps_of(trace.bursts)
+    if arrived[-1][0] - arrived[0][0] + trace.done_ms / 1e3 > SPAN_AT_MOST_S:
+        raise TraceError(f"{trace.name}: is longer than {SPAN_AT_MOST_S / 3600:.0f} h: replay takes no stream of that length")
     delivered: list[Step] = []
     pacer = Pacer(settings)
 

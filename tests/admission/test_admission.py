@@ -301,3 +301,30 @@ async def test_a_redis_that_is_gone_stops_nobody_and_is_told_once(caplog: pytest
             assert [(await asked(gateway.port)).status for _ in range(3)] == [200] * 3
             told = [record for record in caplog.records if "admission.redis" in record.getMessage()]
             assert len(told) == 1
+
+
+# A machine that is too busy
+
+
+@pytest.mark.parametrize("target", ["/v1/chat/completions", "/v1/messages"])
+async def test_while_the_loop_runs_late_new_answers_are_refused_and_running_ones_go_on(target: str) -> None:
+    said = words("hello ", "there")
+    play = plays.gated(plays.sse(said[:2]), plays.sse(said[2:]))
+    async with ScriptedUpstream(play, STREAM) as upstream, serving(settings_for(upstream.url, admission={"late": 0.05})) as gateway:
+        async with await Client.to(gateway.port) as running:
+            running.ask(body=chat_body())
+            await upstream.asked()
+            upstream.go()
+            await running.until(lambda answer: b"hello" in answer.body)
+            gateway.gateway.lateness.mean_s = 0.3
+            refused = await asked(gateway.port, target=target)
+            assert refused.status == 503
+            assert b"admission.late" in refused.body
+            assert int(refused.header("retry-after") or "") >= 1
+            assert len(upstream.attempts) == 1
+            upstream.go()
+            answer = await running.ended()
+            assert b"there" in answer.body
+            assert bytes(answer.body).endswith(b"data: [DONE]\n\n")
+        gateway.gateway.lateness.mean_s = 0.0
+        assert (await asked(gateway.port)).status == 200

@@ -39,7 +39,7 @@ def test_tokens_are_the_upstreams_own_where_it_counts_them() -> None:
     assert found.tokens == pytest.approx(50)
     assert found.clusters == 1
     assert found.peak_tokens == pytest.approx(40)
-    assert found.gaps_s == pytest.approx([0.5])
+    assert list(found.gaps_s) == pytest.approx([0.5])
     assert found.longest_gap_s == pytest.approx(0.5)
     assert found.rate == pytest.approx(100)
     assert found.total_s == pytest.approx(1.1)
@@ -57,6 +57,13 @@ def test_without_a_count_tokens_are_estimated_and_said_to_be() -> None:
         ([(0.1, chunk("a"))], {"failure": "reset"}, "reset"),
         ([(0.1, chunk("a"))], {"failure": "timeout"}, "timeout"),
         ([(0.1, chunk("a") + b'data: {"error":{"message":"m"}}\n\n')], {}, "error event"),
+        (
+            [(0.1, b'{"choices":[{"finish_reason":"stop"}]}')],
+            {"head": b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n"},
+            "no stream",
+        ),
+        ([(0.1, b"<html>")], {"head": b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n"}, "no stream"),
+        ([(0.1, chunk("a"))], {"failure": "too large"}, "too large"),
         ([(0.1, b"{}")], {"head": b"HTTP/1.1 429 Too Many\r\ncontent-length: 2\r\n\r\n"}, "HTTP 429"),
         ([(0.1, b"nonsense")], {"head": b""}, "no HTTP"),
         ([(0.1, b"5\r\nda")], {"head": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"}, "cut off"),

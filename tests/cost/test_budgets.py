@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.settings import Client as Key
-from gateway.settings import ModelPrice
+from gateway.settings import ModelPrice, Route, RouteTarget
 from support import plays
 from support.chunks import DONE, ROLE, STOP, chunk, collect, compact
 from support.client import Answer, Client, ask, chat_body, stream
@@ -80,6 +80,25 @@ async def test_without_anybody_who_wants_it_a_body_is_not_touched(ask_usage: str
             body = bytes(upstream.attempts[0].body)
             assert (b"include_usage" in body) is asked
             assert asked or body == chat_body()
+
+
+@pytest.mark.parametrize("elsewhere", [{}, {"tools": [{"parameters": {"stream_options": {"type": "string"}}}]}])
+@pytest.mark.parametrize("options", [None, {"cluster_hint": False}, {"include_obfuscation": True, "cluster_hint": True}])
+@pytest.mark.parametrize("route", [{}, {"include_obfuscation": False}])
+async def test_it_is_asked_in_the_options_that_the_body_has_by_then(
+    elsewhere: dict[str, Any], options: dict[str, Any] | None, route: dict[str, Any]
+) -> None:
+    """Controls have been taken out of them and members that a route sets put in: one `stream_options`, with all of it."""
+    set_ = tuple((f"stream_options.{name}", value) for name, value in route.items())
+    routes = (Route(("*",), (RouteTarget("scripted", set=set_),)),)
+    async with ScriptedUpstream(plays.events(ROLE, *WORDS, STOP, USAGE_CHUNK, DONE)) as upstream:
+        async with serving(settings_for(upstream.url, cost=COST, routes=routes)) as gateway:
+            answer = await stream(gateway.port, **elsewhere, **({} if options is None else {"stream_options": options}))
+            body = bytes(upstream.attempts[0].body)
+            own = {name: value for name, value in (options or {}).items() if name != "cluster_hint"}
+            assert json.loads(body)["stream_options"] == {**own, **route, "include_usage": True}
+            assert body.count(b'"stream_options"') == 1 + bool(elsewhere)
+            assert (answer.status, collect(event.data for event in answer.events).usages) == (200, [])
 
 
 async def test_an_upstream_that_is_not_to_be_asked_is_not_asked() -> None:

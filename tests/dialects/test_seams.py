@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from gateway.dialects.seams import AfterNumber, OfChoices, OfMessages, Overlap
+from gateway.dialects.seams import LOOKED_AT_CHARS, AfterNumber, OfChoices, OfMessages, Overlap
 from gateway.dialects.trails import TEXT_CHARS, Trail
 from gateway.wire.sse import Event, render
 from support.chunks import ROLE, STOP, call, chunk
@@ -46,6 +46,9 @@ def joined(before: str, *after: str) -> str:
         ("The quick brown fox", ["The quick brown dog"], "The quick brown foxThe quick brown dog"),
         ("The quick brown fox", ["The quick"], "The quick brown foxThe quick"),
         ("x" * 30, ["y"], "x" * 30 + "y"),
+        ("A rule:\n" + "-" * 40, ["-" * 16] * 3 + ["\nEnd"], "A rule:\n" + "-" * 88 + "\nEnd"),
+        ("if a:\n" + " " * 16, [" " * 12, "b()"], "if a:\n" + " " * 28 + "b()"),
+        ("data: 0, 0, 0, 0, 0, ", ["0, 0, 0, 0, 0, ", "1"], "data: 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1"),
         ("one two three four", [], "one two three four"),
     ],
 )
@@ -65,6 +68,13 @@ def test_however_it_is_cut_a_long_repetition_is_found(before: str, new: str, len
 @given(some.text(max_size=40), some.lists(some.text(max_size=8), max_size=8))
 def test_what_comes_out_is_an_end_of_what_came(before: str, after: list[str]) -> None:
     assert "".join(after).endswith(joined(before, *after)[len(before) :])
+
+
+def test_an_answer_said_again_from_its_beginning_is_found_however_long_it_is() -> None:
+    before = "".join(f"line {number}\n" for number in range(5_000))
+    assert len(before) > LOOKED_AT_CHARS
+    assert joined(before, *[(before + "the end")[at : at + 16] for at in range(0, len(before) + 7, 16)]) == before + "the end"
+    assert joined(before, before[:30_000], "otherwise") == before + before[:30_000] + "otherwise"
 
 
 def test_a_large_answer_that_repeats_itself_costs_little() -> None:
@@ -139,7 +149,7 @@ def test_an_answer_too_large_to_be_sent_again_is_not() -> None:
 
 
 def through(seam: Any, *datas: str) -> list[Any]:
-    out = [each for data in datas for each in seam.take(event(data))] + seam.rest()
+    out = [each for data in datas for each in seam.take(event(data))]
     return [each.data.decode() if each.data == b"[DONE]" else json.loads(each.data) for each in out]
 
 
@@ -166,6 +176,13 @@ def test_what_waits_to_be_compared_comes_before_the_finish() -> None:
     out = through(OfChoices(trail_of(chunk("The quick brown fox"))), chunk("The quick"), STOP)
     assert [each["choices"][0]["delta"].get("content") for each in out] == ["The quick", None]
     assert out[1]["choices"][0]["finish_reason"] == "stop"
+
+
+def test_what_waits_to_be_compared_is_not_said_when_this_upstream_dies_too() -> None:
+    seam = OfChoices(trail_of(chunk("The quick brown fox")))
+    assert through(seam, chunk("The quick"), '{"error":{"message":"no"}}') == [{"error": {"message": "no"}}]
+    cut = event('{"choices":[{"del')
+    assert OfChoices(trail_of(chunk("The quick brown fox"))).take(cut) == seam.take(cut) == [cut]
 
 
 def test_a_call_behind_the_seam_passes() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
@@ -12,14 +13,20 @@ from support.programs import program
 from support.simulated import simulated
 
 
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
+@contextlib.contextmanager
+def browser() -> Iterator[Browser]:
     path = program("chromium")
     with sync_playwright() as playwright:
         # As root Chromium has no sandbox; what it visits is ours.
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
+        chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="package")  # not longer: while it is open, no other loop can run in this thread
+def chromium() -> Iterator[Browser]:
+    with browser() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.clock import SLOTS, WIDER, Ticker
+from gateway.clock import LOOK_S, SLOTS, WIDER, Lateness, Ticker
 from gateway.relay.alarm import Alarm
 from support.loop import VirtualLoop
 
@@ -176,3 +176,76 @@ def test_it_can_be_cleared_and_set_again() -> None:
     made.set(7.0)
     loop.run_until(20.0)
     assert rung == [pytest.approx(7.0, abs=0.002)]
+
+
+class Busy:
+    """Work that takes the loop so much longer than it has, again and again."""
+
+    def __init__(self, loop: VirtualLoop, takes_s: float) -> None:
+        self.loop, self.takes_s = loop, takes_s
+        loop.call_later(LOOK_S, self.work)
+
+    def work(self) -> None:
+        self.loop.now += self.takes_s
+        self.loop.call_later(LOOK_S / 5, self.work)
+
+
+def watched(loop: VirtualLoop) -> Lateness:
+    lateness = Lateness(cast(Any, loop), lambda: True)
+    lateness.watch()
+    return lateness
+
+
+def test_a_loop_that_keeps_its_times_is_not_late() -> None:
+    loop = VirtualLoop()
+    lateness = watched(loop)
+    loop.run_until(5.0)
+    assert lateness.mean_s == 0.0
+    assert not lateness.over(0.001)
+
+
+def test_lasting_overload_is_noticed_within_two_seconds_and_its_end_too() -> None:
+    loop = VirtualLoop()
+    lateness = watched(loop)
+    busy = Busy(loop, 0.3)
+    loop.run_until(3.0)
+    assert lateness.over(0.05)
+    busy.takes_s = 0.0
+    loop.run_until(6.0)
+    assert not lateness.over(0.05)
+
+
+def test_a_machine_that_stood_still_once_is_not_overloaded() -> None:
+    loop = VirtualLoop()
+    lateness = watched(loop)
+    loop.run_until(1.0)
+    loop.now += 3.0
+    loop.run_until(4.05)
+    assert 0.0 < lateness.mean_s < 0.05
+
+
+def test_what_was_over_the_limit_stays_so_until_it_is_below_half_of_it() -> None:
+    lateness = watched(VirtualLoop())
+    lateness.mean_s = 0.06
+    assert lateness.over(0.05)
+    lateness.mean_s = 0.03
+    assert lateness.over(0.05)
+    lateness.mean_s = 0.02
+    assert not lateness.over(0.05)
+    lateness.mean_s = 0.03
+    assert not lateness.over(0.05)
+
+
+def test_nothing_is_watched_while_nobody_has_to_be_in_time() -> None:
+    loop = VirtualLoop()
+    wanted = True
+    lateness = Lateness(cast(Any, loop), lambda: wanted)
+    assert loop.waiting == 0
+    lateness.watch()
+    lateness.watch()
+    assert loop.waiting == 1
+    lateness.mean_s = 1.0
+    wanted = False
+    loop.run_until(1.0)
+    assert loop.waiting == 0
+    assert lateness.mean_s == 0.0

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pytest
 
 from gateway.server.workers import Worker, alone, divided
 from gateway.settings import Admission, Client, ModelLimit, Settings, Upstream
+from support.client import Client as Caller
+from support.client import chat_body
 from support.process import Process, running
 from support.simulated import simulated
 from support.upstream import SAFETY_S
@@ -110,6 +113,30 @@ async def test_a_good_configuration_holds_for_new_streams_and_a_bad_one_changes_
             assert (await gateway.logged("the configuration was read anew"))["takes_a_restart"] == "shutdown"
             for _ in range(6):
                 assert (await operator.ask("POST", "/v1/chat/completions", json=BODY)).status_code == 401
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_the_port_is_given_back_while_the_last_streams_run_on(workers: str, tmp_path: Path) -> None:
+    """Whoever else holds the socket, such as a process that this one has started, would have the kernel take connections for nobody."""
+    with simulated() as upstream:
+        async with running("--config", str(config(tmp_path, upstream)), "--workers", workers) as gateway:
+            port = await gateway.port
+            await pids(gateway, int(workers))
+            for _ in range(4):
+                assert "[DONE]" in await Operator(port).stream()
+            async with await Caller.to(port) as client:
+                client.ask(body=chat_body(model="clusters"), headers=[("content-type", "application/json")])
+                await client.until(lambda answer: answer.frames)
+                gateway.terminate()
+                await gateway.logged("draining")
+                async with asyncio.timeout(SAFETY_S):
+                    while True:
+                        with socket.socket() as other:
+                            if other.connect_ex(("127.0.0.1", port)):
+                                break
+                        await asyncio.sleep(0.02)
+                assert not client.answer.over
+            assert await gateway.ended() == 0
 
 
 async def test_one_process_reloads_as_well(tmp_path: Path) -> None:

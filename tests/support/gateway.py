@@ -38,6 +38,8 @@ def settings_for(url: str, **changes: Any) -> Settings:
     """
     changes.setdefault("retry", {"attempts": 1})
     changes.setdefault("cost", {"catalogue": False})
+    if isinstance(limits := changes.setdefault("admission", {}), dict):
+        limits.setdefault("late", None)  # how busy the machine is says nothing about the gateway
     upstream = replace(Upstream("scripted", url, models=("m-test",)), **changes.pop("upstream", {}))
     parts = {name: _PARTS[name](**values) if isinstance(values, dict) else values for name, values in changes.items()}
     return Settings((upstream,), listen=Listen(port=0), **parts)

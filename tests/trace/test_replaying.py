@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.settings import Pacing
-from gateway.traces import Burst, Trace, load
+from gateway.traces import Burst, Trace, TraceError, load
 from gateway.traces.replaying import by_lag, enough, replay, steps_of, with_lag
 
 TRACES = sorted((Path(__file__).parents[1] / "traces").glob("*.json"))
@@ -46,3 +46,8 @@ def test_the_lag_that_is_enough_gains_nothing_by_growing() -> None:
 def test_a_spread_burst_is_events_over_its_time() -> None:
     steps = steps_of([Burst(1000.0, 10, spread_ms=500.0, pack=4)])
     assert [(round(at, 3), tokens) for at, tokens, _ in steps] == [(1.0, 4.0), (1.167, 4.0), (1.333, 2.0)]
+
+
+def test_a_trace_of_a_day_is_refused_before_it_takes_all_memory() -> None:
+    with pytest.raises(TraceError, match="longer than 2 h"):
+        replay(Trace("t", (Burst(0.0, 1), Burst(86_400_000.0, 1))), Pacing())
