@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
-from gateway.piece import CUT_FROM_TOKENS
 from gateway.dialects.text import cut_at, joins, weigh
 from gateway.pacing.pacer import Pacer, Unpaced
 from gateway.pacing.run import runs
-from gateway.piece import Kind, Piece
+from gateway.piece import CUT_FROM_TOKENS, Kind, Piece
 
 TRACES = Path(__file__).parent.parent / "traces"
 KINDS = {"content": Kind.CONTENT, "reasoning": Kind.REASONING, "tool": Kind.TOOL, "structure": Kind.STRUCTURE}
