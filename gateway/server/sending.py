@@ -159,6 +159,7 @@ class Sending:
             stream=True,
             clocks=call.gateway.settings.clocks,
             key=max(current.key, 0),
+            repeated=self.tries.attempts.made > 1,
         )
 
     def _fields(self) -> Fields:
@@ -183,6 +184,7 @@ class Sending:
             stream=call.ask.stream,
             clocks=call.gateway.settings.clocks,
             key=max(current.key, 0),
+            repeated=self.tries.attempts.made > 1,
         )
 
     def _again(self, failure: Failure) -> bool:

@@ -9,6 +9,7 @@ import httpx
 
 from gateway.settings import Clocks
 from gateway.upstream.targets import Target
+from gateway.upstream.transport import FRESH
 from gateway.wire import headers
 from gateway.wire.headers import Fields
 
@@ -29,9 +30,10 @@ def request_for(
     stream: bool,
     clocks: Clocks,
     key: int = 0,
+    repeated: bool = False,
 ) -> httpx.Request:
     """`content`: None where the client sent no body. `stream`: an event stream is asked for, so nothing may be compressed. `key`: which of
-    the upstream's keys, where it has some."""
+    the upstream's keys, where it has some. `repeated`: an attempt failed before, so that no kept connection is trusted."""
     upstream = target.upstream
     secret = upstream.keys[key] if upstream.keys else None
     dropped = frozenset() if upstream.forward_extensions else CONTROLS
@@ -52,4 +54,6 @@ def request_for(
         length = headers.first(fields, b"content-length")
         out.append((b"transfer-encoding", b"chunked") if length is None else (b"content-length", length))
     timeouts = {"connect": clocks.connect, "read": None, "write": None, "pool": None}  # the rest is the relay's to watch
-    return httpx.Request(method, target.url(path, query), headers=out, content=content or None, extensions={"timeout": timeouts})
+    return httpx.Request(
+        method, target.url(path, query), headers=out, content=content or None, extensions={"timeout": timeouts, FRESH: repeated}
+    )

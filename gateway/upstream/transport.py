@@ -32,6 +32,7 @@ from .sharing import Sharing
 from .tls import ContextFactory, TrustError, context_factory
 from .watch import Watch
 
+FRESH = "decluster_fresh"  # a request's extension: on a fresh connection, since the one before may have failed by an old one
 PORTS = {"http": 80, "https": 443}
 Http2 = Literal["auto", "true", "false"]
 OFFERS: Final[dict[Http2, tuple[str, ...]]] = {"auto": ("h2", "http/1.1"), "true": ("h2",), "false": ("http/1.1",)}
@@ -128,7 +129,7 @@ class Transport(httpx.AsyncBaseTransport):
         outgoing = encode(request)
         timeout = request.extensions.get("timeout") or {}
         connect_s, read_s, write_s = timeout.get("connect"), timeout.get("read"), timeout.get("write")
-        kept = self.pool.take(origin)
+        kept = None if request.extensions.get(FRESH) else self.pool.take(origin)
         first = kept or await self._connection(origin, connect_s, request)
         try:
             return await first.exchange(outgoing, request, read_s, write_s)

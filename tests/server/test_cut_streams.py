@@ -101,6 +101,18 @@ async def test_a_continuation_is_another_request_than_the_clients_key_names() ->
     assert second.named(b"idempotency-key") == []
 
 
+@pytest.mark.parametrize("end", ["reset", "close"])
+async def test_a_second_answer_that_dies_while_it_repeats_the_first_has_said_nothing(end: str) -> None:
+    again = events(*map(other, (ROLE, chunk("The "), chunk("quick"))), end=end)
+    async with ScriptedUpstream(CUT, again, REST) as upstream:
+        async with serving(settings(upstream.url, "continue", Cut(prefill="plain"))) as gateway:
+            answer = await stream(gateway.port)
+            assert said(answer) == ("The quick brown fox jumps", "stop", None)
+            one_answer(answer)
+            assert json.loads(upstream.attempts[2].body)["messages"][-1]["content"] == "The quick brown"
+            assert gateway.metric("decluster_stream_end_total", reason="whole") == 1
+
+
 async def test_another_upstream_goes_on() -> None:
     async with ScriptedUpstream(CUT) as upstream, ScriptedUpstream(REST) as second:
         async with serving(settings(upstream.url, "fallback", Cut(prefill="plain"), second.url)) as gateway:

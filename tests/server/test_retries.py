@@ -96,6 +96,16 @@ async def test_the_last_refusal_passes_with_its_body_and_tells_the_sdk_to_leave_
         assert answer.header("x-should-retry") == "false"
 
 
+async def test_a_request_that_ends_its_connection_is_sent_once_an_attempt_and_once_for_a_stale_one() -> None:
+    """Kept connections are there for each attempt, and the upstream dies of this request on any of them."""
+    plays = (good(), good(), good(), Play(before_status=True, end="reset"))
+    async with ScriptedUpstream(*plays) as upstream:
+        async with serving(settings_for(upstream.url, retry=FAST)) as gateway:
+            await asyncio.gather(*(stream(gateway.port, FIELDS) for _ in range(3)))  # three connections that can be kept
+            assert (await stream(gateway.port, FIELDS)).status == 502
+        assert len(upstream.attempts) - 3 == FAST["attempts"] + 1, "the first attempt met a kept connection, and no other did"
+
+
 async def test_an_sdk_that_repeats_by_itself_is_not_multiplied() -> None:
     async with ScriptedUpstream(refusal(503)) as upstream, serving(settings_for(upstream.url, retry=FAST)) as gateway:
         answer = await stream(gateway.port, headers=[("x-stainless-retry-count", "1")])
