@@ -72,11 +72,13 @@ async def pids(gateway: Process, count: int) -> list[int]:
 async def written(folder: Path, count: float) -> None:
     """Until the workers have written down so many ends of streams: what one has not yet written goes with it when it is killed."""
     async with asyncio.timeout(SAFETY_S):
-        while True:
-            snapshots = [json.loads(path.read_bytes()) for path in folder.glob("decluster-*/*.json")]
-            if sum(values[0] for each in snapshots for _, values in each.get("decluster_stream_end", ())) == count:
-                return
+        while _ends_written(folder) != count:
             await asyncio.sleep(0.05)
+
+
+def _ends_written(folder: Path) -> float:
+    snapshots = [json.loads(path.read_bytes()) for path in folder.glob("decluster-*/*.json")]
+    return sum(values[0] for each in snapshots for _, values in each.get("decluster_stream_end", ()))
 
 
 async def test_totals_are_those_of_all_workers_and_survive_one_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
