@@ -222,7 +222,7 @@ class Admission:
     redis: Annotated[str | None, Text("redis")] = None  # None: counted in memory, each process for itself
     # s that the event loop may run late, on average over a second, before new answers are refused: frames are as wide as they get then
     # (64 ms), and the promise to those that run still holds
-    late: Annotated[float | None, Range(0.001, 10, "s")] = 0.05
+    late: Annotated[float | None, Range(0.001, 10, "s")] = 0.1
 
 
 @dataclass(frozen=True, slots=True)

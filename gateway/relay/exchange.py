@@ -28,6 +28,8 @@ from gateway.settings import Settings
 from gateway.stream import Phase, Stream
 from gateway.wire import headers
 
+FIRST_BYTES: Final = 1024  # a few events: a token of the usual servers takes two to four hundred bytes
+FIRST_READS: Final = 16  # so many of them at most, lest an event of megabytes come in a thousand parts
 FAR_S: Final = 0.080  # a frame that is further off than this is left to the slow timer: the ticker would ask in vain
 
 
@@ -125,7 +127,7 @@ class Exchange:
         if self._committed and not outlet.blocked and not outlet.over:
             frame = stream.through(now, data)
         else:
-            stream.receive(now, data)
+            stream.receive(now, data if self._committed else self._first(now, data))
         if frame:
             outlet.frame(frame)
         if self.spent is not None and stream.wants_upstream and (failure := self.spent(stream.arrived.tokens)) is not None:
@@ -139,6 +141,19 @@ class Exchange:
             self._arm()
         if stream.held_bytes > self._limits.stream_bytes:
             self._overflow(now)
+
+    def _first(self, now: float, data: bytes) -> bytes:
+        """A burst at the beginning is read a little at a time: its first token leaves before the rest is decoded, which is returned."""
+        stream = self.stream
+        for _ in range(FIRST_READS):
+            if len(data) <= FIRST_BYTES or not stream.wants_upstream:
+                break
+            stream.receive(now, data[:FIRST_BYTES])
+            data = data[FIRST_BYTES:]
+            if stream.phase is Phase.OPEN:
+                self._flush(now)
+                break
+        return data
 
     def ended(self, failure: Failure | None) -> None:
         now = self._loop.time()
