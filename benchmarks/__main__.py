@@ -16,10 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+import trustme
 import uvloop
 
 from benchmarks import contestants, meter, report, rounds
-from benchmarks.contestants import NGINX, PACED, PEERS, PLAIN, RAW, Contestant, Running
+from benchmarks.contestants import BARE, BARE_FRAMES, NGINX, PACED, PEERS, PLAIN, RAW, SECURE, Contestant, Running
 from benchmarks.report import Plays
 from benchmarks.rounds import Play
 
@@ -31,14 +32,23 @@ Playing = Callable[[Running], Awaitable[Play]]
 class Bench:
     """Starts each contestant afresh for each load, so that none pays for what it did before."""
 
-    def __init__(self, folder: Path, upstream_port: int, upstream_pid: int, count: int) -> None:
+    def __init__(self, folder: Path, upstream_port: int, upstream_pid: int, count: int, secure_port: int) -> None:
         self._folder = folder
         self._upstream = upstream_port
         self._upstream_pid = upstream_pid
+        self._secure = secure_port
         self._count = count
 
     async def play(self, names: Sequence[Contestant], playing: Playing, *, direct: bool = False, count: int | None = None) -> Plays:
-        running = [one for each in names if (one := contestants.start(each, self._folder, self._upstream)) is not None]
+        running: list[Running] = []
+        for each in names:
+            try:
+                found = contestants.start(each, self._folder, self._secure if each in SECURE else self._upstream)
+            except RuntimeError as problem:  # a peer that is installed and does not start
+                say(f"    {each.name}: {problem}")
+                continue
+            if found is not None:
+                running.append(found)
         out: Plays = {each.contestant.name: [] for each in running}
         if direct:
             out[DIRECT] = []
@@ -80,7 +90,7 @@ async def take(bench: Bench, quick: bool) -> list[str]:
 
     say("trickle")
     few = "trickle/10/5"
-    trickle = await bench.play(own, lambda each: rounds.window(each, "trickle/100/4", 200, 2.0))
+    trickle = await bench.play((*own, BARE), lambda each: rounds.window(each, "trickle/100/4", 200, 2.0))
     event = report.of(trickle[NGINX.name], report.cpu_an_event_us)
     about = "200 streams with 100 events a second each, nothing to smooth: what an event costs that is passed on alone."
     out.append(report.ratios("Trickle", about, "us an event", trickle, report.cpu_an_event_us, event))
@@ -90,11 +100,18 @@ async def take(bench: Bench, quick: bool) -> list[str]:
     about = "The same with 50 streams of 10 events a second, which every contestant keeps up with."
     out.append(report.ratios("Slow trickle", about, "us an event", slow, report.cpu_an_event_us, base))
 
+    say("an upstream with TLS")
+    secure = await bench.play(SECURE, lambda each: rounds.window(each, "trickle/100/4", 200, 2.0))
+    base = report.of(secure[SECURE[0].name], report.cpu_an_event_us)
+    about = "The trickle of 200 streams with 100 events a second each, from an upstream with TLS, to clients without, as above."
+    out.append(report.ratios("TLS upstream", about, "us an event", secure, report.cpu_an_event_us, base))
+
     say("bursts")
-    bursts = await bench.play(own, lambda each: rounds.window(each, "bursts/80/10/4", 50, 2.0))
+    bursts = await bench.play((*own, BARE_FRAMES), lambda each: rounds.window(each, "bursts/80/10/4", 50, 2.0))
     about = (
         "50 streams that get 80 events in one segment ten times a second. The paced gateway writes frames of what is due instead; one of "
-        f"them is compared with one event of nginx's in the trickle ({event:.1f} us)."
+        f"them is compared with one event of nginx's in the trickle ({event:.1f} us). The last line is a floor: the same "
+        "event loop that reads, cuts into five and writes, and understands nothing."
     )
     out.append(report.ratios("Bursts", about, "us a write", bursts, report.cpu_a_frame_us, event))
     say("codex-refactor")
@@ -169,13 +186,18 @@ async def main() -> int:
     options = parser.parse_args()
     count = 2 if options.quick else options.rounds
     with tempfile.TemporaryDirectory() as folder:
-        port = contestants.free_port()
-        upstream = contestants.run([sys.executable, "-m", "benchmarks.upstream", str(port)], port)
+        authority = trustme.CA()
+        authority.cert_pem.write_to_path(f"{folder}/ca.pem")
+        authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(f"{folder}/own.pem")
+        command = [sys.executable, "-m", "benchmarks.upstream"]
+        port, secure = contestants.free_port(), contestants.free_port()
+        upstreams = [contestants.run([*command, str(port)], port), contestants.run([*command, str(secure), f"{folder}/own.pem"], secure)]
         try:
-            tables = await take(Bench(Path(folder), port, upstream.pid, count), options.quick)
+            tables = await take(Bench(Path(folder), port, upstreams[0].pid, count, secure), options.quick)
         finally:
-            upstream.kill()
-            upstream.wait()
+            for upstream in upstreams:
+                upstream.kill()
+                upstream.wait()
     arguments = " --quick" if options.quick else f" --rounds {count}"
     options.out.write_text("\n".join([report.head(count, arguments), *tables]))
     say(f"written: {options.out}")

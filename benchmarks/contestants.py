@@ -24,7 +24,7 @@ http {{
   upstream up {{ server 127.0.0.1:{upstream}; keepalive 256; keepalive_requests 1000000; }}
   server {{
     listen 127.0.0.1:{port} backlog=4096;
-    location / {{ proxy_pass http://up; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off; }}
+    location / {{ proxy_pass {scheme}://up; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off; }}
   }}
 }}
 """
@@ -64,25 +64,33 @@ class Running:
             self.process.wait()
 
 
-def _nginx(folder: Path, port: int, upstream: int) -> tuple[list[str], dict[str, str]] | None:
-    program = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
-    if program is None:
-        return None
-    config = folder / "nginx.conf"
-    config.write_text(_NGINX.format(folder=folder, port=port, upstream=upstream))
-    return [program, "-c", str(config), "-e", "stderr"], {}
+def _nginx(scheme: str = "http") -> Callable[[Path, int, int], tuple[list[str], dict[str, str]] | None]:
+    def start(folder: Path, port: int, upstream: int) -> tuple[list[str], dict[str, str]] | None:
+        program = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
+        if program is None:
+            return None
+        config = folder / f"nginx-{scheme}.conf"
+        config.write_text(_NGINX.format(folder=folder, port=port, upstream=upstream, scheme=scheme))
+        return [program, "-c", str(config), "-e", "stderr"], {}
+
+    return start
 
 
-def _decluster(mode: str) -> Callable[[Path, int, int], tuple[list[str], dict[str, str]] | None]:
+def _decluster(mode: str, scheme: str = "http") -> Callable[[Path, int, int], tuple[list[str], dict[str, str]] | None]:
     def start(folder: Path, port: int, upstream: int) -> tuple[list[str], dict[str, str]]:
-        config = folder / f"decluster-{mode}.yaml"
+        config = folder / f"decluster-{mode}-{scheme}.yaml"
+        trust = f", ca_file: {folder / 'ca.pem'}" if scheme == "https" else ""
         config.write_text(
             f"listen: {{port: {port}}}\nlog: {{level: warning}}\npacing: {{mode: {mode}}}\n"
-            f"upstreams: [{{name: bench, base_url: 'http://127.0.0.1:{upstream}/v1'}}]\n"
+            f"upstreams: [{{name: bench, base_url: '{scheme}://127.0.0.1:{upstream}/v1'{trust}}}]\n"
         )
         return [sys.executable, "-m", "gateway", "serve", "--config", str(config)], {}
 
     return start
+
+
+def _floor(mode: str) -> Callable[[Path, int, int], tuple[list[str], dict[str, str]] | None]:
+    return lambda folder, port, upstream: ([sys.executable, "-m", "benchmarks.floor", str(port), str(upstream), mode], {})
 
 
 def _plain(folder: Path, port: int, upstream: int) -> tuple[list[str], dict[str, str]]:
@@ -91,11 +99,14 @@ def _plain(folder: Path, port: int, upstream: int) -> tuple[list[str], dict[str,
 
 def _litellm(folder: Path, port: int, upstream: int) -> tuple[list[str], dict[str, str]] | None:
     program = os.environ.get("BENCH_LITELLM") or shutil.which("litellm")
-    if program is None or subprocess.run([program, "--help"], capture_output=True).returncode:  # noqa: S603
+    if program is None or not shutil.which(program) or subprocess.run([program, "--help"], capture_output=True).returncode:  # noqa: S603
         return None  # the package is there without its proxy extra
     config = folder / "litellm.yaml"
     config.write_text(_LITELLM.format(upstream=upstream))
-    return [program, "--config", str(config), "--port", str(port), "--host", "127.0.0.1"], {"LITELLM_LOG": "ERROR"}
+    return [program, "--config", str(config), "--port", str(port), "--host", "127.0.0.1"], {
+        "LITELLM_LOG": "ERROR",
+        "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+    }
 
 
 def _portkey(folder: Path, port: int, upstream: int) -> tuple[list[str], dict[str, str]] | None:
@@ -106,10 +117,13 @@ def _portkey(folder: Path, port: int, upstream: int) -> tuple[list[str], dict[st
     return [node, script, f"--port={port}", "--headless"], {"NODE_ENV": "production"}
 
 
-NGINX: Final = Contestant("nginx", _nginx)
+NGINX: Final = Contestant("nginx", _nginx())
 PACED: Final = Contestant("decluster, paced", _decluster("smooth"))
 RAW: Final = Contestant("decluster, raw", _decluster("raw"))
 PLAIN: Final = Contestant("Starlette + httpx", _plain)
+BARE: Final = Contestant("bytes passed on unread (uvloop)", _floor("pass"))
+BARE_FRAMES: Final = Contestant("bytes cut into frames unread (uvloop)", _floor("frames"))
+SECURE: Final = (Contestant("nginx", _nginx("https")), Contestant("decluster, paced", _decluster("smooth", "https")))
 PEERS: Final = (Contestant("LiteLLM's proxy", _litellm), Contestant("Portkey's gateway", _portkey))
 
 

@@ -1,4 +1,4 @@
-"""The upstream of the benchmarks, in a process of its own: `python -m benchmarks.upstream PORT`.
+"""The upstream of the benchmarks, in a process of its own: `python -m benchmarks.upstream PORT [PEM]`, with TLS where there is a PEM.
 
 As cheap as Python can do it, since it shares the machine with what is measured; but it takes no part in any figure: only the CPU time of
 what stands in the middle is counted.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 import sys
 import time
 from typing import Final
@@ -75,8 +76,12 @@ def _chunked(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-async def serve(port: int) -> None:
-    server = await asyncio.get_running_loop().create_server(Upstream, "127.0.0.1", port, backlog=4096)
+async def serve(port: int, pem: str | None = None) -> None:
+    tls = None
+    if pem is not None:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(pem)
+    server = await asyncio.get_running_loop().create_server(Upstream, "127.0.0.1", port, backlog=4096, ssl=tls)
     async with server:
         await server.serve_forever()
 
@@ -84,4 +89,4 @@ async def serve(port: int) -> None:
 if __name__ == "__main__":
     import uvloop
 
-    uvloop.run(serve(int(sys.argv[1])))
+    uvloop.run(serve(int(sys.argv[1]), *sys.argv[2:3]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import floor, log10
 
 from gateway.pacing.clusters import CLUSTER_TOKENS, CLUSTER_WINDOW_S
 
@@ -44,3 +45,10 @@ def bursts(curve: Curve) -> list[tuple[float, float]]:
 def extent(curves: Sequence[Curve]) -> tuple[float, float]:
     """Seconds and tokens that a picture of all of them spans; never zero."""
     return max((c.last_s for c in curves), default=0.0) or 1.0, max((c.tokens for c in curves), default=0.0) or 1.0
+
+
+def ticks(most: float) -> list[float]:
+    """Round numbers from 0 up to it, four or five."""
+    power = 10.0 ** floor(log10(most / 4))
+    step = next(digit * power for digit in (1, 2, 5, 10) if digit * power >= most / 4)
+    return [index * step for index in range(int(most / step + 1e-9) + 1)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from gateway.pictures.curves import Curve, bursts, extent
+from gateway.pictures.curves import Curve, bursts, extent, ticks
 
 _WIDTH, _HEIGHT, _SCALE = 1720, 640, 2
 _LEFT, _BELOW, _ABOVE = 110, 60, 60
@@ -27,11 +27,12 @@ def png(curves: Sequence[Curve], path: Path) -> None:
     def y(tokens: float) -> float:
         return _HEIGHT - _BELOW - tokens / most * (_HEIGHT - _BELOW - _ABOVE)
 
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        draw.line([(_LEFT, y(share * most)), (_WIDTH, y(share * most))], fill="#dddddd")
-        draw.text((_LEFT - 12, y(share * most)), f"{share * most:.0f}", fill="black", font=font, anchor="rm")
-        anchor = "rm" if share == 1.0 else "mm"
-        draw.text((x(share * last_s), _HEIGHT - 30), f"{share * last_s:.1f} s", fill="black", font=font, anchor=anchor)
+    for tokens in ticks(most):
+        draw.line([(_LEFT, y(tokens)), (_WIDTH, y(tokens))], fill="#dddddd")
+        draw.text((_LEFT - 12, y(tokens)), f"{tokens:g}", fill="black", font=font, anchor="rm")
+    for at in ticks(last_s):
+        if at < 0.97 * last_s:
+            draw.text((x(at), _HEIGHT - 30), f"{at:g} s", fill="black", font=font, anchor="mm")
     across = _LEFT
     for index, curve in enumerate(curves):
         colour = _COLOURS[index % len(_COLOURS)]

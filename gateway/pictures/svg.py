@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from gateway.pictures.curves import Curve, bursts, extent
+from gateway.pictures.curves import Curve, bursts, extent, ticks
 
 _WIDTH, _HEIGHT = 860, 300
 _LEFT, _BELOW, _MARGIN = 52, 26, 10  # the numbers of the axes are outside the picture
@@ -24,13 +24,13 @@ def svg(curves: Sequence[Curve]) -> str:
 
     names = escape(" and ".join(curve.name for curve in curves), quote=True)
     parts = [f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="tokens against time: {names}">']
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        across, up = x(share * last_s), y(share * most)
+    for tokens in ticks(most):
+        up = y(tokens)
         parts.append(
             f'<line x1="{_LEFT}" x2="{_WIDTH}" y1="{up}" y2="{up}" stroke="var(--line)"/>'
-            f'<text x="{_LEFT - 6}" y="{up + 4}" text-anchor="end">{share * most:.0f}</text>'
-            f'<text x="{across}" y="{_HEIGHT - 6}" text-anchor="{"end" if share == 1.0 else "middle"}">{share * last_s:.1f} s</text>'
+            f'<text x="{_LEFT - 6}" y="{up + 4}" text-anchor="end">{tokens:g}</text>'
         )
+    parts += [f'<text x="{x(at)}" y="{_HEIGHT - 6}" text-anchor="middle">{at:g} s</text>' for at in ticks(last_s) if at < 0.97 * last_s]
     for index, curve in enumerate(curves):
         colour = f"var(--c{index % 3})"
         points, total = [f"{x(0)},{y(0)}"], 0.0
