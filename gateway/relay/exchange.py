@@ -18,6 +18,7 @@ import httpx
 from gateway.clock import Ticker
 from gateway.dialects.base import Dialect
 from gateway.errors import Failure
+from gateway.pacing.unpaced import Unpaced
 from gateway.relay.alarm import Alarm
 from gateway.relay.channel import Direct, Send
 from gateway.relay.failures import in_the_answer
@@ -145,7 +146,7 @@ class Exchange:
     def _first(self, now: float, data: bytes) -> bytes:
         """A burst at the beginning is read a little at a time: its first token leaves before the rest is decoded, which is returned."""
         stream = self.stream
-        for _ in range(FIRST_READS):
+        for _ in range(0 if isinstance(stream.pacer, Unpaced) else FIRST_READS):  # raw: what came in one write leaves in one
             if len(data) <= FIRST_BYTES or not stream.wants_upstream:
                 break
             stream.receive(now, data[:FIRST_BYTES])
