@@ -51,7 +51,17 @@ def scripts(draw: st.DrawFn) -> Script:
         arrivals.append((at, piece))
         at += draw(st.sampled_from([0.0, 0.001, 0.02, 0.3, 2.0, 20.0]))
     whole = [event.data for event in strict.read(text)[0]]
+    last = text.rpartition(b"\n\n")[2].removeprefix(b"data: ").strip()  # an event that lacks its blank line alone is one
+    if last == DONE.encode() or _is_whole(last):
+        whole.append(last.decode())
     return Script(whole, arrivals, draw(_ENDS), draw(st.booleans()))
+
+
+def _is_whole(data: bytes) -> bool:
+    try:
+        return isinstance(json.loads(data), dict)
+    except ValueError:
+        return False
 
 
 def played(script: Script) -> Relay:
