@@ -29,7 +29,8 @@ def _installed(package: str) -> str:
 
 
 def program(name: str, package: str = "") -> str:
-    """The path of a program, also of one that `.[test]` brings. Where it is missing its Debian package is installed; where that cannot be, the test is not run and says why."""
+    """The path of a program, also of one that `.[test]` brings. Where it is missing its Debian package is installed; where that cannot be, the
+    test is not run and says why."""
     places = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
     found = shutil.which(name, path=places)
     if found is None:

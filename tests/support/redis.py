@@ -10,19 +10,15 @@ import socket
 from collections.abc import AsyncIterator
 from typing import Final
 
+from support import programs
 from support.upstream import SAFETY_S
 
 PROGRAMS: Final = ("redis-server", "valkey-server")
-MISSING: Final = (
-    "the tests of shared recordings need a redis-server (or valkey-server) in PATH: apt-get install redis-server, or brew install redis"
-)
 
 
 def program() -> str:
-    """Where it is; an AssertionError that says what to install where it is not."""
-    found = next((path for name in PROGRAMS if (path := shutil.which(name))), None)
-    assert found is not None, MISSING
-    return found
+    """Where it is; installed where that can be (support/programs.py)."""
+    return next((path for name in PROGRAMS if (path := shutil.which(name))), None) or programs.program("redis-server")
 
 
 class RedisServer:
