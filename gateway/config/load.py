@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from gateway.config import texts
 from gateway.config.nodes import parse
@@ -103,6 +104,14 @@ def warnings(settings: Settings) -> tuple[str, ...]:
         for index, upstream in enumerate(settings.upstreams)
         if HIDDEN in (*upstream.keys, *(value for _, value in upstream.headers))
     ]
+    passing = (
+        {} if settings.clients else {urlsplit(each.base_url).hostname: each.name for each in settings.upstreams if not has_own_key(each)}
+    )
+    if len(passing) > 1:
+        found.append(
+            f"upstreams {', '.join(passing.values())} have no key of their own: a client's credential goes to each that its request "
+            "goes to, also as a fallback: give each an api_key"
+        )
     return tuple(found)
 
 

@@ -80,3 +80,11 @@ def test_a_public_address_is_not_complained_about_where_the_permission_was_not_u
     with pytest.raises(ConfigError) as caught:
         loads(KEYED + f"listen: {{host: {EVERYWHERE}, allow_public: sure}}", {})
     assert [problem.path for problem in caught.value.problems] == ["listen.allow_public"]
+
+
+def test_a_credential_that_would_go_to_two_providers_is_warned_of() -> None:
+    two = "upstreams: [{name: a, base_url: 'http://x/v1'}, {name: b, base_url: 'http://y/v1'%s}]"
+    (warning,) = warnings(loads(two % "", {}))
+    assert "a, b have no key of their own" in warning
+    assert warnings(loads(two % ", api_key: k", {})) == ()
+    assert warnings(loads(two.replace("http://y", "http://x") % "", {})) == (), "one provider, two paths"
