@@ -1,4 +1,4 @@
-"""The schema: the dataclasses of gateway/settings.py, read by reflection, so that a setting is written down once.
+"""The schema: the dataclasses of gateway/settings, read by reflection, so that a setting is written down once.
 
 A setting's type decides how it is read; its Range or Text mark, what it may be.
 """

@@ -21,20 +21,10 @@ def shaped(body: bytes, target: RouteTarget) -> bytes:
     if target.model is not None:
         top["model"] = jsontext.quote(target.model)
     for name, value in target.set:
-        put(top, name.split("."), jsontext.dump(value))
+        jsontext.put(top, name.split("."), jsontext.dump(value))
     for name, most in target.cap:
         _lower(top, name.split("."), most)
     return jsontext.join(top)
-
-
-def put(top: Members, path: list[str], raw: bytes) -> None:
-    """A member, or a member of a member; what stands in the way and is no object is replaced."""
-    name, *rest = path
-    if rest:
-        inner = jsontext.members(top[name]) if top.get(name, b"").startswith(b"{") else {}
-        put(inner, rest, raw)
-        raw = jsontext.join(inner)
-    top[name] = raw
 
 
 def _lower(top: Members, path: list[str], most: int) -> None:

@@ -12,7 +12,6 @@ from msgspec import UNSET
 
 from gateway.policy.controls import FOREIGN_FORMATS, NAMES, STREAM_OPTIONS, Carried
 from gateway.wire import jsontext
-from gateway.wire.jsontext import Members
 
 _UNWRAPPED_AT_MOST: Final = 8  # an extra_body inside an extra_body is a client's mistake; it ends somewhere
 
@@ -56,19 +55,10 @@ def stripped(body: bytes, limit: int | None = None, limit_field: str | None = No
             if not kept:  # strict upstreams refuse an empty object
                 del top["stream_options"]
     if limit is not None and limit_field is not None:
-        _put(top, limit_field.split("."), b"%d" % limit)
+        jsontext.put(top, limit_field.split("."), b"%d" % limit)
     return jsontext.join(top)
 
 
 def _foreign(raw: bytes | None) -> bool:
     value = jsontext.value(raw) if raw is not None else None
     return isinstance(value, str) and value in FOREIGN_FORMATS
-
-
-def _put(top: Members, path: list[str], raw: bytes) -> None:
-    name, *rest = path
-    if rest:
-        inner = jsontext.members(top[name]) if top.get(name, b"").startswith(b"{") else {}
-        _put(inner, rest, raw)
-        raw = jsontext.join(inner)
-    top[name] = raw

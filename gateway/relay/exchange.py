@@ -18,19 +18,17 @@ import httpx
 from gateway.clock import Ticker
 from gateway.dialects.base import Dialect
 from gateway.errors import Failure
-from gateway.pacing.unpaced import Unpaced
-from gateway.relay.alarm import Alarm
 from gateway.relay.channel import Direct, Send
 from gateway.relay.failures import in_the_answer
+from gateway.relay.opening import first_token
 from gateway.relay.outlet import Outlet
 from gateway.relay.pursuit import Mending, Pursuit
 from gateway.relay.tries import Tries
+from gateway.relay.vigil import Vigil
 from gateway.settings import Settings
 from gateway.stream import Phase, Stream
 from gateway.wire import headers
 
-FIRST_BYTES: Final = 1024  # a few events: a token of the usual servers takes two to four hundred bytes
-FIRST_READS: Final = 16  # so many of them at most, lest an event of megabytes come in a thousand parts
 FAR_S: Final = 0.080  # a frame that is further off than this is left to the slow timer: the ticker would ask in vain
 
 
@@ -55,11 +53,10 @@ class Exchange:
         self._loop = loop
         self._ticker = ticker
         self._outlet = Outlet(loop, send, request_id, self._drained, self.leave, direct)
-        self._clocks = settings.clocks
         self._limits = settings.limits
         self._drops_oldest = settings.overflow == "drop_oldest"
         self._slot: int | None = None
-        self._alarm = Alarm(loop, self._timed)
+        self._vigil = Vigil(loop, stream, self._outlet, settings.clocks.client_stall, self)
         self._pursuit: Pursuit | None = None
         self._committed = False
         self.done: asyncio.Future[None] = loop.create_future()
@@ -89,7 +86,7 @@ class Exchange:
         finally:
             self._let_go()
             self._outlet.close()
-            self._alarm.close()
+            self._vigil.close()
             if self.client_gone or not self.done.done() or self.done.cancelled():
                 tries.left()
             else:
@@ -103,7 +100,7 @@ class Exchange:
             self.failed(response)
             return
         if not 200 <= response.status_code < 300 and not self._outlet.status and not self._committed:
-            self._alarm.clear()  # from here on it is a plain answer, without heartbeats
+            self._vigil.clear()  # from here on it is a plain answer, without heartbeats
             self._passed_status = response.status_code
             self.stream.failure = Failure("upstream_error", "the upstream refused", response.status_code)
             try:
@@ -128,7 +125,7 @@ class Exchange:
         if self._committed and not outlet.blocked and not outlet.over:
             frame = stream.through(now, data)
         else:
-            stream.receive(now, data if self._committed else self._first(now, data))
+            stream.receive(now, data if self._committed else first_token(stream, now, data, self._flush))
         if frame:
             outlet.frame(frame)
         if self.spent is not None and stream.wants_upstream and (failure := self.spent(stream.arrived.tokens)) is not None:
@@ -142,19 +139,6 @@ class Exchange:
             self._arm()
         if stream.held_bytes > self._limits.stream_bytes:
             self._overflow(now)
-
-    def _first(self, now: float, data: bytes) -> bytes:
-        """A burst at the beginning is read a little at a time: its first token leaves before the rest is decoded, which is returned."""
-        stream = self.stream
-        for _ in range(0 if isinstance(stream.pacer, Unpaced) else FIRST_READS):  # raw: what came in one write leaves in one
-            if len(data) <= FIRST_BYTES or not stream.wants_upstream:
-                break
-            stream.receive(now, data[:FIRST_BYTES])
-            data = data[FIRST_BYTES:]
-            if stream.phase is Phase.OPEN:
-                self._flush(now)
-                break
-        return data
 
     def ended(self, failure: Failure | None) -> None:
         now = self._loop.time()
@@ -175,7 +159,7 @@ class Exchange:
 
     def on_tick(self, now: float) -> bool:
         """Asked each frame while tokens are held."""
-        try:  # `_guard` in place: this is once a frame
+        try:  # there is nobody above who could be told of a fault
             if not self._outlet.blocked:
                 self._flush(now)
             if self._slot is not None and self.stream.next_frame() > now + FAR_S:
@@ -238,7 +222,7 @@ class Exchange:
         elif self._outlet.blocked:
             self._arm()
         else:
-            self._alarm.set(at)  # for the slow clocks it is set already
+            self._vigil.wake(at)
 
     def _drained(self) -> None:
         now = self._loop.time()
@@ -273,36 +257,18 @@ class Exchange:
     # Timers and ends
 
     def _arm(self) -> None:
-        """Set the alarm. What has moved on since is seen when it rings."""
-        if self.done.done():
-            return
-        at = self.stream.wakeup()
-        if self._slot is None:
-            at = min(at, self.stream.next_frame())
-        if self._outlet.blocked and self._clocks.client_stall is not None:
-            at = min(at, self._outlet.blocked_since + self._clocks.client_stall)
-        self._alarm.set(at)
+        if not self.done.done():
+            self._vigil.arm(ticked=self._slot is not None)
 
-    def _timed(self) -> None:
-        try:  # there is nobody above who could be told of a fault
-            self._see_to(self._loop.time())
-        except Exception as error:
-            self.crashed(error)
-
-    def _see_to(self, now: float) -> None:
-        if self._outlet.blocked:
-            stall = self._clocks.client_stall
-            if stall is not None and now >= self._outlet.blocked_since + stall:
-                self.stalled = True
-                self.leave()
-                return
-            self._alarm.set(now + min(stall or 1.0, 1.0))
-            return
-        heartbeat = self.stream.tick(now)
-        if heartbeat:
-            self._outlet.frame(heartbeat)
+    def woken(self, now: float) -> None:
+        """A slow clock has rung."""
         self._flush(now)
         self._arm()
+
+    def stall(self) -> None:
+        """The client takes nothing: it is let go of."""
+        self.stalled = True
+        self.leave()
 
     def _release_upstream(self) -> None:
         """It is not wanted any more. After a whole answer its connection can be used again, so the message's end is waited for."""
@@ -317,13 +283,13 @@ class Exchange:
         self._let_go()
 
     def _finish(self) -> None:
-        self._alarm.clear()
+        self._vigil.clear()
         if not self.done.done():
             self.done.set_result(None)
         self._let_go()
 
     def _let_go(self) -> None:
-        self._alarm.clear()
+        self._vigil.clear()
         if self._slot is not None:
             self._ticker.remove(self, self._slot)
             self._slot = None

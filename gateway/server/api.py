@@ -14,25 +14,23 @@ from typing import Any, Final
 
 import httpx
 
-from gateway.dialects import Dialect
 from gateway.errors import Failure
 from gateway.relay.channel import Message, Send
 from gateway.relay.exchange import Exchange
 from gateway.relay.failures import in_the_answer
 from gateway.server.admitting import know, leave, let_by, let_in
-from gateway.server.answers import answer, refuse
+from gateway.server.answers import refuse
 from gateway.server.asking import ClientGone, Receive, Refused, read_body, understand
 from gateway.server.call import Call, Scope
 from gateway.server.controlling import controls_for
 from gateway.server.gateway import Gateway
-from gateway.server.passing import Upload, gather, head, pass_on
+from gateway.server.gathering import pass_gathered, pass_models
+from gateway.server.passing import Upload, pass_on
 from gateway.server.resuming import follow, may_resume_other, other_ticket_for, response_held, ticket_for
 from gateway.server.sending import Sending
 from gateway.server.streaming import exchange_for, note
 from gateway.server.usage import Reader, settle, settle_answer
 from gateway.wire import headers
-from gateway.wire.coding import CodingError, Decompressor, codings
-from gateway.wire.sse import Decoder
 
 LOG: Final = logging.getLogger("decluster")
 _RIGHT_PATHS: Final = "The API is under /v1/, e.g. POST /v1/chat/completions; set the client's base_url to http://HOST:PORT/v1."
@@ -249,55 +247,19 @@ class _Request(Call):
     async def _take(self, response: httpx.Response, sending: Sending) -> None:
         if headers.media_type(response.headers.raw) == b"text/event-stream" and response.status_code < 300 and self.method != "HEAD":
             if self.dialect is not None and self.method == "POST":
-                await self._gather(response, self.dialect)
+                await pass_gathered(self, response, self.dialect)
             else:
                 self.record.stream = True
                 await self._run(exchange_for(self), sending, response)
             return
         try:
             if self.path == b"/models" and self.method == "GET" and response.status_code == 200:
-                await self._pass_models(response)
+                await pass_models(self, response)
             else:
                 await pass_on(response, self.send, self.request_id)
         except httpx.TransportError as error:
             self.record.reason = "upstream_reset"  # and the client's message is left unfinished, which tells it so
             sending.tries.over(in_the_answer(error))
-
-    async def _gather(self, response: httpx.Response, dialect: type[Dialect]) -> None:
-        """A stream that nobody asked for: added up to the one answer that was."""
-        limit = self.gateway.settings.limits.event_bytes
-        try:
-            body = await gather(response, limit)
-            for coding in reversed(codings(headers.first(response.headers.raw, b"content-encoding"))):
-                body = None if body is None else Decompressor(coding, limit).feed(body)
-        except CodingError as error:
-            raise Refused(Failure("upstream_encoding", f"The upstream's answer cannot be read: {error}.")) from None
-        except httpx.TransportError as error:
-            raise Refused(in_the_answer(error)) from None
-        if body is None:
-            raise Refused(Failure("upstream_event_too_large", "The upstream's answer is larger than limits.event_bytes; raise it."))
-        decoder = Decoder(limit)
-        whole = dialect.gathered([*decoder.feed(body), *decoder.close()])
-        if isinstance(whole, Failure):
-            raise Refused(replace(whole, headers=(*whole.headers, *headers.of_a_failure(response.headers.raw))))
-        stale = (b"content-type", b"content-length", b"content-encoding")
-        extra = [field for field in head(response, self.request_id) if field[0] not in stale]
-        await answer(self.send, 200, whole, extra=extra)
-
-    async def _pass_models(self, response: httpx.Response) -> None:
-        """The upstream's list of models goes by: those names may stand in metrics."""
-        limit = self.gateway.settings.limits.event_bytes
-        try:
-            body = await gather(response, limit)
-        except httpx.TransportError as error:
-            raise Refused(in_the_answer(error)) from None
-        if body is None:
-            raise Refused(Failure("upstream_event_too_large", "The upstream's list is larger than limits.event_bytes; raise it."))
-        if headers.first(response.headers.raw, b"content-encoding") is None:
-            self.gateway.learn_models(body)
-        fields = [field for field in head(response, self.request_id) if field[0] != b"content-length"]
-        await self.send({"type": "http.response.start", "status": 200, "headers": [*fields, (b"content-length", b"%d" % len(body))]})
-        await self.send({"type": "http.response.body", "body": body, "more_body": False})
 
     async def _watch(self, left: Any, upload: Upload | None = None) -> None:
         """Wait for the client to leave; while it uploads, that is the upload's to see."""

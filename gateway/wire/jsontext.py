@@ -143,3 +143,13 @@ def _pairs(data: bytes, opener: bytes) -> list[tuple[bytes, bytes]]:
         elif depth == 1 and start < 0:
             start = token.start()
     return found
+
+
+def put(top: Members, path: list[str], raw: bytes) -> None:
+    """A member, or a member of a member; what stands in the way and is no object is replaced."""
+    name, *rest = path
+    if rest:
+        inner = members(top[name]) if top.get(name, b"").startswith(b"{") else {}
+        put(inner, rest, raw)
+        raw = join(inner)
+    top[name] = raw

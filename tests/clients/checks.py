@@ -5,7 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+# Scenarios that an agent tells of as it does directly: text, a tool, an answer that is declined, cut short, or refused.
+ALIKE: Final = (
+    "smooth-then-clusters",
+    "large-deltas",
+    "tool-call",
+    "refusal",
+    "out-of-tokens",
+    "error-in-stream",
+    "rate-limited",
+    "overloaded",
+)
 
 
 @dataclass(frozen=True)

@@ -8,20 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from .checks import Check, same
+from .checks import ALIKE, Check, same
 from .servers import Done, Site, run
 
 PACKAGE: Final = "@anthropic-ai/claude-code"
-ALIKE: Final = (
-    "smooth-then-clusters",
-    "large-deltas",
-    "tool-call",
-    "refusal",
-    "out-of-tokens",
-    "error-in-stream",
-    "rate-limited",
-    "overloaded",
-)
 # Its idle clock cannot be set below 10 s.
 IDLE: Final = {"CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS": "10000", "CLAUDE_STREAM_FIRST_BYTE_TIMEOUT_MS": "10000"}
 SILENT: Final = "silent-13"

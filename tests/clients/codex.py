@@ -9,20 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from .checks import Check, same
+from .checks import ALIKE, Check, same
 from .servers import Done, Site, run
 
 PACKAGE: Final = "@openai/codex"
-ALIKE: Final = (
-    "smooth-then-clusters",
-    "large-deltas",
-    "tool-call",
-    "refusal",
-    "out-of-tokens",
-    "error-in-stream",
-    "rate-limited",
-    "overloaded",
-)
 CUT_SHORT: Final = ("no-finish", "dies-half-way")
 IDLE_MS: Final = 2000
 INSIDE: Final = {"CODEX_INTERNAL_ORIGINATOR_OVERRIDE": "editor"}  # how programs that have Codex inside put their name into its User-Agent

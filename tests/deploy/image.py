@@ -42,12 +42,11 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def base(suite: str, mirror: str, folder: Path) -> None:
+def base(suite: str, mirror: str | None, folder: Path) -> None:
     """The stand-in for python:slim."""
     packages = "python3,python3-venv,ca-certificates"
-    subprocess.run(
-        ["debootstrap", "--variant=minbase", f"--include={packages}", suite, str(folder), mirror], check=True, stdout=subprocess.DEVNULL
-    )
+    command = ["debootstrap", "--variant=minbase", f"--include={packages}", suite, str(folder), *([mirror] if mirror else [])]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     ready(folder)
 
 
@@ -219,7 +218,7 @@ def run(folder: Path, stage: Stage) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--suite", default="trixie", help="Debian's release (default %(default)s, which the official image stands on)")
-    parser.add_argument("--mirror", default="http://deb.debian.org/debian")
+    parser.add_argument("--mirror", metavar="URL", help="where Debian comes from (default: where debootstrap takes it)")
     parser.add_argument("--base", type=Path, help="a tree that debootstrap has made already")
     parser.add_argument("--build-arg", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)

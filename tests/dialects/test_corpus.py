@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
-from dialects.corpora import BOTH, CHOICES, at_random, datas, each, files, fresh, of, played, survived
+from dialects.corpora import BOTH, CHOICES, datas, each, files, fresh, of, played, survived
 from gateway.dialects.choices import ChoicesDialect
-from support import extras, sse
+from support import sse
 from support.chunks import DONE, collect
-from support.cuts import chopped
 from support.virtual import Relay, body, stream
 
 FILES = files(ChoicesDialect)
@@ -27,52 +24,7 @@ MENDED = {
     "gemini-parallel-one-index.sse": "two calls of one index would become one in every client",
     "sglang-nulls.sse": "a role that is null breaks strict clients",
 }
-# What is mended in them: the same stream as a careful server would have sent it.
-CAREFULLY = {
-    "gemini-parallel-one-index.sse": (b'"index":0,"id":"function-call-2"', b'"index":1,"id":"function-call-2"'),
-    "sglang-nulls.sse": (b'"role":null,', b""),
-}
-
-
-def same(folder: str, name: str, out: bytes) -> None:
-    came, went = datas(of(folder, name).replace(*CAREFULLY.get(name, (b"", b"")))), datas(out)
-    before, after = collect(came), collect(went)
-    if folder == "chat":
-        assert all("delta" in choice for data in went if data != DONE for choice in json.loads(data)["choices"])
-    assert after.choices == before.choices
-    assert after.order == before.order
-    assert after.ids == before.ids
-    assert after.usages == before.usages
-    assert after.errors == before.errors == []
-    assert (after.done, after.after_done) == (1, 0)
-    assert went[-1] == DONE
-    assert extras.once(went) == extras.once(came)
-    assert extras.envelope(went) == extras.envelope(came)
-    finishes = [choice.finish_frames for choice in after.choices.values()]
-    assert finishes == [1] * len(finishes)
-
-
 EACH = each(FILES)
-
-
-@EACH
-@BOTH
-def test_whole(folder: str, name: str, raw: bool) -> None:
-    same(folder, name, played(folder, name, [of(folder, name)], raw=raw, gap_s=0.0))
-
-
-@EACH
-@BOTH
-def test_byte_by_byte(folder: str, name: str, raw: bool) -> None:
-    same(folder, name, played(folder, name, chopped(of(folder, name), 1), raw=raw, gap_s=0.0005))
-
-
-@EACH
-@BOTH
-@pytest.mark.parametrize("seed", range(3))
-def test_cut_at_random(folder: str, name: str, raw: bool, seed: int) -> None:
-    pieces, gap_s = at_random(name, seed, of(folder, name))
-    same(folder, name, played(folder, name, pieces, raw=raw, gap_s=gap_s))
 
 
 @EACH

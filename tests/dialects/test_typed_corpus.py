@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
-from dialects.corpora import BOTH, at_random, datas, each, files, fresh, of, played, survived
+from dialects.corpora import BOTH, datas, each, files, fresh, of, played, survived
+from dialects.sameness import ENDS
 from gateway.dialects.typed import TypedDialect
 from support import sse
 from support.chunks import DONE
-from support.cuts import chopped
 from support.typed import said
 from support.virtual import Relay, body, stream
 
@@ -23,43 +21,7 @@ MENDED = {
     ("messages", "surrogate-halves.sse"): "half a surrogate pair waits for the other half",
     ("responses", "surrogate-halves.sse"): "half a surrogate pair waits for the other half",
 }
-ENDS = {
-    "responses": ("response.completed", "response.incomplete"),
-    "messages": ("message_stop",),
-}
 FAILURES = {"responses": ("response.failed", "error"), "messages": ("error",)}
-
-
-def same(folder: str, name: str, out: bytes) -> None:
-    events = sse.read(out)[0]
-    before, after = said(datas(of(folder, name))), said(event.data for event in events)
-    assert after.runs == before.runs
-    first = before.numbers[:1]
-    assert after.numbers == list(range(first[0], first[0] + len(after.kinds)) if first else [])
-    assert after.kinds[-1] in ENDS[folder]
-    named = [event for event in events if event.name]
-    assert all(event.name == json.loads(event.data)["type"] for event in named)
-    assert len(named) in (0, len(events))
-
-
-@EACH
-@BOTH
-def test_whole(folder: str, name: str, raw: bool) -> None:
-    same(folder, name, played(folder, name, [of(folder, name)], raw=raw, gap_s=0.0))
-
-
-@EACH
-@BOTH
-def test_byte_by_byte(folder: str, name: str, raw: bool) -> None:
-    same(folder, name, played(folder, name, chopped(of(folder, name), 1), raw=raw, gap_s=0.0005))
-
-
-@EACH
-@BOTH
-@pytest.mark.parametrize("seed", range(3))
-def test_cut_at_random(folder: str, name: str, raw: bool, seed: int) -> None:
-    pieces, gap_s = at_random(name, seed, of(folder, name))
-    same(folder, name, played(folder, name, pieces, raw=raw, gap_s=gap_s))
 
 
 @EACH

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Protocol
 
 import httpx
 import httpx2
@@ -17,7 +18,6 @@ import pytest
 from . import processes
 from .javascript import Node
 from .places import Pairs, Places
-from .promises import Promises
 from .seen import Seen
 
 _ENVIRON = dict(os.environ)  # as it was, for what has to reach a registry
@@ -69,10 +69,18 @@ def places(simulator: str, runner: asyncio.Runner, tmp_path_factory: pytest.Temp
     assert [line for line in lines if line["level"] in ("warning", "error")] == []
 
 
+class Plays(Protocol):
+    """A client whose module has no `played` of its own."""
+
+    @classmethod
+    def play(cls, places: Places) -> Pairs:
+        """Asks `everything()` at both places."""
+
+
 @pytest.fixture(scope="class")
 def played(request: pytest.FixtureRequest, places: Places) -> Pairs:
     """All streams of one client, once for all its tests."""
-    client: type[Promises] = request.cls
+    client: type[Plays] = request.cls
     return client.play(places)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from .answers import Json
 from .cases import CHAT, CUT_SHORT, REFUSED, REPORTED, Params, chat
-from .places import Pairs, Places
+from .places import Pairs
 
 
 class Promises:
@@ -19,11 +19,6 @@ class Promises:
     cases: ClassVar[Mapping[str, Params]] = CHAT
     asked = staticmethod(chat)
     cut_short: ClassVar[Mapping[str, Json]]
-
-    @classmethod
-    def play(cls, places: Places) -> Pairs:
-        """Asks `everything()` at both places."""
-        raise NotImplementedError
 
     @classmethod
     def everything(cls) -> dict[str, Params]:

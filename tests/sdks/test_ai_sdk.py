@@ -9,6 +9,7 @@ import pytest
 from .answers import Json, Outcome
 from .cases import CHAT, SLOW, WRITE_FILE, Params
 from .javascript import Node
+from .lasting import lasting
 from .places import Headers, Pair, Pairs, Places
 from .promises import Promises
 from .seen import Seen
@@ -46,7 +47,7 @@ def outcome(result: Json) -> Outcome:
     for part in result["events"]:
         if part["type"] == "error":
             error = {**part["error"], "kind": part["error"]["name"]}
-        part = _lasting(part, ids)
+        part = lasting(part, ids, _is_id, _NEW_EACH_TIME)
         name = next((name for name in _TEXTS if name in part), None)
         if name is not None and part["type"].endswith("-delta"):
             text, deltas = text + part[name], deltas + 1
@@ -54,22 +55,11 @@ def outcome(result: Json) -> Outcome:
                 answer[-1][name] += part[name]
                 continue
         answer.append(part)
-    return Outcome(answer, text, None if error is None else _lasting(error, ids), deltas)
+    return Outcome(answer, text, None if error is None else lasting(error, ids, _is_id, _NEW_EACH_TIME), deltas)
 
 
-def _lasting(value: Any, ids: dict[str, str]) -> Any:
-    """Ids become the number of their first appearance."""
-    if isinstance(value, list):
-        return [_lasting(item, ids) for item in value]
-    if not isinstance(value, dict):
-        return value
-    out: Json = {}
-    for key, item in value.items():
-        if key.lower().endswith("id") and key != "modelId" and isinstance(item, str):
-            out[key] = ids.setdefault(item, f"id {len(ids)}")
-        elif key not in _NEW_EACH_TIME:
-            out[key] = _lasting(item, ids)
-    return out
+def _is_id(name: str) -> bool:
+    return name.lower().endswith("id") and name != "modelId"
 
 
 class ProviderPromises(Promises):

@@ -17,8 +17,9 @@ from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from .answers import Json, Outcome
+from .answers import Outcome
 from .cases import CHAT, SLOW, Params
+from .lasting import lasting
 from .places import Headers, Pairs, Places, play_async
 from .promises import Promises
 from .seen import Seen
@@ -64,7 +65,7 @@ async def stream(kind: str, url: str, params: Params, headers: Headers, **more: 
                     answer = json.loads(ModelMessagesTypeAdapter.dump_json(event.result.new_messages()))
     except AgentRunError as raised:
         error = {"kind": type(raised).__name__, "message": str(raised), "status": getattr(raised, "status_code", None)}
-    return Outcome(_lasting(answer, {}), text, error, deltas)
+    return Outcome(lasting(answer, {}, _is_id, _NEW_EACH_TIME), text, error, deltas)
 
 
 def write_file(path: str, content: str) -> str:
@@ -72,19 +73,8 @@ def write_file(path: str, content: str) -> str:
     return f"{path}: {len(content)} characters"
 
 
-def _lasting(value: Any, ids: dict[str, str]) -> Any:
-    """Ids become the number of their first appearance."""
-    if isinstance(value, list):
-        return [_lasting(item, ids) for item in value]
-    if not isinstance(value, dict):
-        return value
-    out: Json = {}
-    for key, item in value.items():
-        if key == "id" or (key.endswith("_id") and key not in _NEW_EACH_TIME):
-            out[key] = ids.setdefault(item, f"id {len(ids)}") if isinstance(item, str) else item
-        elif key not in _NEW_EACH_TIME:
-            out[key] = _lasting(item, ids)
-    return out
+def _is_id(name: str) -> bool:
+    return name == "id" or (name.endswith("_id") and name not in _NEW_EACH_TIME)
 
 
 class PydanticPromises(Promises):

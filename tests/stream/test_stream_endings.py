@@ -10,31 +10,11 @@ from gateway.dialects import Chat, Plain
 from gateway.errors import Failure
 from gateway.settings import Pacing
 from gateway.stream import Phase
+from stream.seen import BURST, PARTS, RESET, USAGE_CHUNK, beats, code, datas
 from support import sse as strict
-from support.chunks import DONE, ROLE, STOP, USAGE, chunk, collect, words
+from support.chunks import DONE, ROLE, STOP, chunk, collect, words
 from support.plays import sse
 from support.virtual import FRAME_S, Relay, at_once, body, stream
-
-USAGE_CHUNK = chunk(top={"choices": [], "usage": USAGE})
-RESET = Failure("upstream_reset", "It broke.")
-PARTS = pytest.mark.parametrize("raw", [True, False], ids=["raw", "paced"])
-BURST = [chunk("word ") for _ in range(60)]
-
-
-def datas(relay: Relay) -> list[str]:
-    events, _, rest = strict.read(body(relay.sent))
-    assert not rest.strip()
-    return [event.data for event in events]
-
-
-def beats(relay: Relay) -> list[float]:
-    """When heartbeats left."""
-    return [at for at, data in relay.sent if data == b": keepalive\n\n"]
-
-
-def code(relay: Relay) -> str:
-    return str(json.loads(datas(relay)[-1])["error"]["code"])
-
 
 # Clocks
 
