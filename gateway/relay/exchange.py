@@ -20,7 +20,7 @@ from gateway.dialects.base import Dialect
 from gateway.errors import Failure
 from gateway.relay.channel import Direct, Send
 from gateway.relay.failures import in_the_answer
-from gateway.relay.opening import first_token
+from gateway.relay.opening import Opening
 from gateway.relay.outlet import Outlet
 from gateway.relay.pursuit import Mending, Pursuit
 from gateway.relay.tries import Tries
@@ -59,14 +59,13 @@ class Exchange:
         self._vigil = Vigil(loop, stream, self._outlet, settings.clocks.client_stall, self)
         self._pursuit: Pursuit | None = None
         self._committed = False
+        self.opening = Opening(stream)
         self.done: asyncio.Future[None] = loop.create_future()
 
     @property
     def status(self) -> int:
         """Of the response; 0 until it has begun."""
         return self._outlet.status or self._passed_status
-
-    # The attempts
 
     async def run(
         self,
@@ -122,10 +121,12 @@ class Exchange:
         now = self._loop.time()
         stream, outlet = self.stream, self._outlet
         frame = None
-        if self._committed and not outlet.blocked and not outlet.over:
+        if not self._committed:
+            self.opening.read(now, data, self._flush)
+        elif not outlet.blocked and not outlet.over:
             frame = stream.through(now, data)
         else:
-            stream.receive(now, data if self._committed else first_token(stream, now, data, self._flush))
+            stream.receive(now, data)
         if frame:
             outlet.frame(frame)
         if self.spent is not None and stream.wants_upstream and (failure := self.spent(stream.arrived.tokens)) is not None:

@@ -77,10 +77,9 @@ def note(call: Call, exchange: Exchange) -> None:
         record.upstream_s = (stream.arrived.last_at or call.began) - call.began
     if stream.first_sent_at is not None and stream.arrived.first_at is not None:
         record.first_token_s = stream.first_sent_at - call.began
-        withheld = (
-            call.controls is not None and most_reasoning(call.controls.wish) is not None
-        )  # what came first may not be what left first
-        record.overhead_s = None if withheld else stream.first_sent_at - stream.arrived.first_at
+        # What came first may not be what left first.
+        withheld = call.controls is not None and most_reasoning(call.controls.wish) is not None
+        record.overhead_s = None if withheld else stream.first_sent_at - stream.arrived.first_at + exchange.opening.took_s
     usage = stream.dialect.usage
     if usage is not None:
         record.input_tokens, record.output_tokens = usage.input_tokens, usage.output_tokens

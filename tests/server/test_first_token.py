@@ -35,6 +35,10 @@ async def test_the_first_token_leaves_before_the_rest_is_read(monkeypatch: pytes
     monkeypatch.setattr(Outlet, "frame", noted_frame)
     async with ScriptedUpstream(Play((Write(sse(BURST)),))) as upstream, serving(settings_for(upstream.url)) as gateway:
         answer = await stream(gateway.port, [("content-type", "application/json")])
+        await gateway.idle()
+        assert gateway.metric("decluster_overhead_seconds_sum") > 0, (
+            "decoding is part of what was added, though the loop's time stood still"
+        )
     text = "".join(json.loads(event.data)["choices"][0]["delta"].get("content") or "" for event in answer.events if event.data != "[DONE]")
     assert text == "".join(f" word{number}" for number in range(600))
     first = next(index for index, (what, _) in enumerate(happened) if what == "written")
