@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 SLOTS: Final = 4  # streams are spread over the frame, so that a thousand do not write in one turn of the loop; more slots cost wake-ups
-WIDER: Final = (1.0, 1.5, 3.0)  # frames of 21, 32 and 64 ms
+WIDER: Final[tuple[float, ...]] = (1.0, 1.5, 3.0)  # frames of 21, 32 and 64 ms
 BUSY: Final = 0.6  # share of its time that a turn may take before frames widen
 IDLE: Final = 0.25  # and below which they narrow again
 LOOK_S: Final = 0.1  # between two looks at the loop's lateness

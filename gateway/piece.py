@@ -36,27 +36,40 @@ class Piece:
     weight: tokens, fractional, 0 for what is not generated text. A TOOL piece of weight 0 (a call's id and name) opens its kind.
     data: its bytes on the wire: one or more whole SSE events. May be rendered when it is asked for: `size` tells what it takes.
     size: bytes held by it, for the bounds.
-    cut: None where it must stay whole; else `cut(tokens)` gives (head, tail) with head of about that many tokens, at a word or
-        grapheme boundary, or None if no boundary was found short of the whole. Concatenated text of the two is the original.
+    cuttable: whether it may be cut; else it must stay whole.
     joined: its text continues the grapheme that the piece before it began: a frame must not begin here if that can be helped.
     """
 
-    __slots__ = ("cut", "data", "joined", "kind", "size", "weight")
+    __slots__ = ("_cutter", "_data", "joined", "kind", "size", "weight")
 
     def __init__(
         self,
         kind: Kind,
         weight: float,
         data: bytes,
-        cut: Cut | None = None,
+        cutter: Cut | None = None,
         joined: bool = False,
     ) -> None:
         self.kind = kind
         self.weight = weight
-        self.data = data
+        self._data = data
         self.size = len(data)
-        self.cut = cut
+        self._cutter = cutter
         self.joined = joined
+
+    @property
+    def data(self) -> bytes:
+        return self._data
+
+    @property
+    def cuttable(self) -> bool:
+        return self._cutter is not None
+
+    def cut(self, tokens: float) -> tuple[Piece, Piece] | None:
+        """(head, tail) with a head of about so many tokens, at a word or grapheme boundary; None if there is none short of the whole.
+
+        The concatenated text of the two is the original."""
+        return None if self._cutter is None else self._cutter(tokens)
 
     def __repr__(self) -> str:  # text stays out of logs, so no data here
         return f"Piece({self.kind.name}, {self.weight:.2f} tokens, {self.size} bytes)"
@@ -95,14 +108,17 @@ class Run(Piece):
         self.single = single
 
     @property
-    def data(self) -> bytes:  # type: ignore[override]
+    def data(self) -> bytes:
         return self._raw[self._offsets[self._first] : self._offsets[self._last]]
 
     @property
-    def cut(self) -> Cut | None:  # type: ignore[override]  # a bound method kept in itself would be left to the garbage collector
+    def cuttable(self) -> bool:
+        return self._last - self._first > 1 or (self.single is not None and self.weight > CUT_FROM_TOKENS)
+
+    def cut(self, tokens: float) -> tuple[Piece, Piece] | None:
         if self._last - self._first > 1:
-            return self._cut
-        return self._cut_single if self.single is not None and self.weight > CUT_FROM_TOKENS else None
+            return self._halves(tokens)
+        return self._cut_single(tokens) if self.cuttable else None
 
     @property
     def parts(self) -> tuple[list[int], list[float]]:
@@ -122,16 +138,19 @@ class Run(Piece):
             border = first + 1
         if border >= last:
             return None
-        head = Piece(self.kind, sums[border] - sums[first], self._raw[offsets[first] : offsets[border]], None, self.joined)
-        if head.weight > CUT_FROM_TOKENS and border == first + 1 and self.single is not None:
-            head.cut = Run(self.kind, head.data, [0, head.size], [0.0, head.weight], 0, 1, self.single).cut
+        weight = sums[border] - sums[first]
+        data = self._raw[offsets[first] : offsets[border]]
+        cutter = None
+        if weight > CUT_FROM_TOKENS and border == first + 1 and self.single is not None:
+            cutter = Run(self.kind, data, [0, len(data)], [0.0, weight], 0, 1, self.single).cut
+        head = Piece(self.kind, weight, data, cutter, self.joined)
         self._first = border
         self.joined = False
         self.weight = sums[last] - sums[border]
         self.size -= head.size
         return head
 
-    def _cut(self, tokens: float) -> tuple[Piece, Piece] | None:
+    def _halves(self, tokens: float) -> tuple[Piece, Piece]:
         first, last, sums = self._first, self._last, self._sums
         border = bisect_right(sums, sums[first] + tokens + 1e-9, first + 1, last) - 1
         if border <= first:
@@ -144,5 +163,4 @@ class Run(Piece):
         data = self.data
         if self.single is None or data.count(b"\n\n") != 1:  # two that belong together
             return None
-        way = self.single(self.kind, self.weight, data).cut
-        return way(tokens) if way is not None else None
+        return self.single(self.kind, self.weight, data).cut(tokens)

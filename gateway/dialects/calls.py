@@ -85,7 +85,7 @@ class OpenCalls:
         given, call_id = call["index"], call.get("id", b"null")
         index = self._moved.get((choice, given), given)
         held = self._sent.get((choice, index), (b"", b""))[0]
-        if held not in _NONE and call_id not in (*_NONE, held):
+        if held not in _NONE and call_id not in _NONE and call_id != held:
             known = {sent_id: at for (owner, at), (sent_id, _) in self._sent.items() if owner == choice}
             if named or call_id in known:
                 index = known.get(call_id) or b"%d" % (max(map(int, known.values())) + 1)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from gateway.dialects.text import cut_at, joins, weigh
-from gateway.piece import Cut, Kind, Piece
+from gateway.piece import Kind, Piece
 
 # render(start, end, first, last) -> the bytes of an event with text[start:end]; `first` carries what belongs to the event's beginning
 # (a role, a tool's id and name), `last` what belongs to its end (finish reason, usage, annotations).
@@ -53,7 +53,7 @@ class Part:
 class Stretch(Piece):
     """The rest of an event from one place in one of its parts to its end, or to another place."""
 
-    __slots__ = ("_data", "_end", "_first", "_part", "_parts", "_start")
+    __slots__ = ("_end", "_first", "_made", "_part", "_parts", "_start")
 
     def __init__(self, parts: Sequence[Part], part: int, start: int, end: int | None, first: bool, weight: float) -> None:
         # `end` is a place in `part` where this stretch ends; None: it runs to the end of the last part.
@@ -62,7 +62,7 @@ class Stretch(Piece):
         self._start = start
         self._end = end
         self._first = first
-        self._data: bytes | None = None
+        self._made: bytes | None = None
         self.kind = parts[part].kind
         self.weight = weight
         self.joined = False
@@ -70,14 +70,17 @@ class Stretch(Piece):
         self.size = length + sum(len(p.text) for p in parts[part + 1 :] if end is None) + _ENVELOPE_BYTES
 
     @property
-    def cut(self) -> Cut:  # type: ignore[override]  # a bound method kept in itself would be left to the garbage collector
-        return self._cut if self._end is None else self._cut_short
+    def cuttable(self) -> bool:
+        return True
+
+    def cut(self, tokens: float) -> tuple[Piece, Piece] | None:
+        return self._cut(tokens) if self._end is None else self._cut_short(tokens, self._end)
 
     @property
-    def data(self) -> bytes:  # type: ignore[override]
-        if self._data is None:
-            self._data = self._rendered()
-        return self._data
+    def data(self) -> bytes:
+        if self._made is None:
+            self._made = self._rendered()
+        return self._made
 
     def _rendered(self) -> bytes:
         parts, count = self._parts, len(self._parts)
@@ -90,15 +93,15 @@ class Stretch(Piece):
             out += part.render(0, len(part.text), False, index == count - 1)
         return out
 
-    def _cut_short(self, tokens: float) -> tuple[Piece, Piece] | None:
+    def _cut_short(self, tokens: float, end: int) -> tuple[Piece, Piece] | None:
         """As `_cut`, where it ends inside the event."""
         here = self._parts[self._part]
         at = here.cut_after(tokens, self._start)
-        if self._end is None or not self._start < at < self._end:
+        if not self._start < at < end:
             return None
         weight = here.weight_of(self._start, at)
         head = Stretch(self._parts, self._part, self._start, at, self._first, weight)
-        return head, Stretch(self._parts, self._part, at, self._end, False, max(0.0, self.weight - weight))
+        return head, Stretch(self._parts, self._part, at, end, False, max(0.0, self.weight - weight))
 
     def _cut(self, tokens: float) -> tuple[Piece, Piece] | None:
         here = self._parts[self._part]
@@ -130,7 +133,6 @@ def cuttable(kind: Kind, weight: float, data: bytes, parts: Callable[[], Sequenc
 
     def cut(tokens: float) -> tuple[Piece, Piece] | None:
         made = parts()
-        way = whole(made).cut if made else None
-        return way(tokens) if way is not None else None
+        return whole(made).cut(tokens) if made else None
 
     return Piece(kind, weight, data, cut)

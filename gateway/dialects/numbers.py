@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from gateway.piece import Kind, Piece
+from gateway.piece import Cut, Kind, Piece
 from gateway.wire import jsontext
 from gateway.wire.sse import Event, render
 
@@ -42,16 +42,17 @@ class Numbered(Piece):
 
     __slots__ = ("_event", "_given", "_number", "_numbers")
 
-    def __init__(self, kind: Kind, weight: float, event: Event, number: int, numbers: Numbers) -> None:
+    def __init__(
+        self, kind: Kind, weight: float, event: Event, number: int, numbers: Numbers, cutter: Cut | None = None, joined: bool = False
+    ) -> None:
+        super().__init__(kind, weight, event.raw, cutter, joined)
         self._event = event
         self._number = number
         self._numbers = numbers
         self._given: bytes | None = None
-        self.kind, self.weight, self.size = kind, weight, len(event.raw)
-        self.cut, self.joined = None, False
 
     @property
-    def data(self) -> bytes:  # type: ignore[override]
+    def data(self) -> bytes:
         if self._given is None:
             number = self._numbers.take(self._number)
             self._given = self._event.raw if number == self._number else renumbered(self._event, number)
@@ -64,12 +65,12 @@ class Late(Piece):
     __slots__ = ("_given", "_make")
 
     def __init__(self, make: Callable[[], bytes], size: int) -> None:
+        super().__init__(Kind.STRUCTURE, 0.0, b"")
+        self.size = size
         self._make, self._given = make, b""
-        self.kind, self.weight, self.size = Kind.STRUCTURE, 0.0, size
-        self.cut, self.joined = None, False
 
     @property
-    def data(self) -> bytes:  # type: ignore[override]
+    def data(self) -> bytes:
         self._given = self._given or self._make()
         return self._given
 

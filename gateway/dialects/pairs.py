@@ -29,7 +29,7 @@ class Pairs(Generic[Key]):
         waiting = self._waiting.pop(key, "")
         if waiting:
             text = (waiting + text).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
-        if "\ud800" <= text[-1] <= "\udbff" and not last:
+        if 0xD800 <= ord(text[-1]) <= 0xDBFF and not last:
             self._waiting[key] = text[-1]
             text = text[:-1]
         return text

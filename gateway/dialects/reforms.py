@@ -111,7 +111,7 @@ class Reformer:
             self._close(run, closing)
             return [*(_chunk(chunk, text, {}, False) for text in closing), chunk]
         if run.quota.allow(reasoning) != reasoning:
-            return self._chunks(run, chunk, [], {key: raw for key, raw in chunk.delta.items() if key not in ("content", *DETAILS)})
+            return self._chunks(run, chunk, [], {key: raw for key, raw in chunk.delta.items() if key != "content" and key not in DETAILS})
         if self._tagged:
             chunk.delta["reasoning_tag"] = b'"think_chunk"' if run.open else b'"think_open"'
             chunk.changed = run.open = True
@@ -212,7 +212,7 @@ def _chunk(source: Chunk, text: Text | None, others: Members, last: bool) -> Chu
     once = ("finish_reason", "logprobs")
     choice = {key: raw if last or key not in once else b"null" for key, raw in source.choice.items()}
     if not source.has_delta:
-        choice = {key: raw for key, raw in choice.items() if last or key in ("index", *once)}
+        choice = {key: raw for key, raw in choice.items() if last or key == "index" or key in once}
         choice.pop("text", None)
         made = Chunk(top, choice | others | {"text": b'""'}, False, source.index)
     else:

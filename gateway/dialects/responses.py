@@ -135,9 +135,7 @@ class Responses(TypedDialect):
         made = self.text_piece(kind, text, event.raw, lambda: self._parts(kind, text, event, number), scored)
         if number is None:
             return made
-        numbered = Numbered(made.kind, made.weight, event, number, self._numbers)
-        numbered.cut, numbered.joined = made.cut, made.joined
-        return numbered
+        return Numbered(made.kind, made.weight, event, number, self._numbers, made.cut if made.cuttable else None, made.joined)
 
     def _parts(self, kind: Kind, text: str, event: Event, number: int | None) -> Sequence[Part]:
         top = jsontext.members(event.data)

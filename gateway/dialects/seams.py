@@ -123,7 +123,7 @@ class OfChoices(Seam):
             return [*self.rest(), _event(top)]
         chat = "delta" in choice
         delta = jsontext.members(choice["delta"]) if choice.get("delta", b"").startswith(b"{") else {}
-        for name in ("role", *_REASONING):
+        for name in ["role", *_REASONING]:
             delta.pop(name, None)
         member = delta if chat else choice
         name = "content" if chat else "text"

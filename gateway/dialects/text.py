@@ -142,4 +142,4 @@ def _is_regional(character: str) -> bool:
 
 def _is_pair(high: str, low: str) -> bool:
     """JSON escapes can leave the halves of a surrogate pair in two deltas, and so in a Python string."""
-    return "\ud800" <= high <= "\udbff" and "\udc00" <= low <= "\udfff"
+    return 0xD800 <= ord(high) <= 0xDBFF and 0xDC00 <= ord(low) <= 0xDFFF

@@ -137,7 +137,7 @@ class Pacer(Passing):
                 allowed = max(must - left, (credit if credit < limit else limit) - left, LEAST_CUT)
                 if weight > allowed + _INEXACT:
                     piece = self._cut(piece, at, allowed)
-                    if piece.cut is not None and piece.weight > allowed + _INEXACT:  # one event of a run, too heavy by itself
+                    if piece.cuttable and piece.weight > allowed + _INEXACT:  # one event of a run, too heavy by itself
                         queue.appendleft((piece, at))
                         piece = self._cut(piece, at, allowed)
                     weight = piece.weight

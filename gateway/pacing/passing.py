@@ -204,7 +204,7 @@ class Passing:
             if head is not None:
                 return head
         queue = self._queue
-        parts = piece.cut(tokens) if piece.cut is not None else None
+        parts = piece.cut(tokens)
         if parts is None:
             queue.popleft()
             return piece

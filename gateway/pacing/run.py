@@ -13,7 +13,7 @@ def runs(pieces: Iterable[Piece]) -> Iterator[Piece]:
     kind = Kind.STRUCTURE
     for piece in pieces:
         # A piece of another type makes its bytes when it leaves (a number that depends on what left before): it is not joined by its bytes.
-        light = piece.weight and (isinstance(piece, Run) or (piece.cut is None and type(piece) is Piece))
+        light = piece.weight and (isinstance(piece, Run) or (type(piece) is Piece and not piece.cuttable))
         if gathered and not (light and piece.kind is kind):
             yield _run(gathered)
             gathered = []

@@ -189,7 +189,7 @@ class Paged(_Shell):
         while self._pages:
             piece, at = self._pages[0]
             if piece.weight > left + _INEXACT:
-                parts = piece.cut(left) if left >= 1.0 and piece.cut is not None else None
+                parts = piece.cut(left) if left >= 1.0 else None
                 if parts is None and page:
                     break
                 if parts is not None:
@@ -254,7 +254,7 @@ class Framed(_Shell):
             if piece.weight:
                 if tokens and tokens + max(1.0, piece.weight) > self._most:
                     break
-                parts = piece.cut(self._most) if piece.weight > self._most + _INEXACT and piece.cut is not None else None
+                parts = piece.cut(self._most) if piece.weight > self._most + _INEXACT else None
                 if parts is not None:
                     piece = parts[0]
                     ready[0] = parts[1]

@@ -59,6 +59,7 @@ class Exchange:
         self._vigil = Vigil(loop, stream, self._outlet, settings.clocks.client_stall, self)
         self._pursuit: Pursuit | None = None
         self._committed = False
+        self._passing: Callable[[httpx.Response], Awaitable[None]] | None = None
         self.opening = Opening(stream)
         self.done: asyncio.Future[None] = loop.create_future()
 
@@ -91,19 +92,19 @@ class Exchange:
             else:
                 tries.over(self.stream.failure)
             # So that all of it is freed at once, and not by the garbage collector.
-            self._pursuit = self.spent = self.mending = None
-            del self._passing
+            self._pursuit = self.spent = self.mending = self._passing = None
 
     async def answered(self, response: httpx.Response | Failure) -> None:
         if isinstance(response, Failure):
             self.failed(response)
             return
-        if not 200 <= response.status_code < 300 and not self._outlet.status and not self._committed:
+        passing = self._passing
+        if passing is not None and not 200 <= response.status_code < 300 and not self._outlet.status and not self._committed:
             self._vigil.clear()  # from here on it is a plain answer, without heartbeats
             self._passed_status = response.status_code
             self.stream.failure = Failure("upstream_error", "the upstream refused", response.status_code)
             try:
-                await self._passing(response)
+                await passing(response)
             except httpx.TransportError as error:  # and the client's message is left unfinished, which tells it so
                 self.stream.failure = in_the_answer(error)
             self._finish()

@@ -56,7 +56,7 @@ def newest(pieces: list[Piece], keep_bytes: int) -> tuple[list[Piece], float]:
         if excess <= 0 or piece.kind not in _SHEDDABLE or not piece.weight:
             kept.append(piece)
             continue
-        parts = piece.cut(piece.weight * excess / piece.size) if piece.cut is not None and excess < piece.size else None
+        parts = piece.cut(piece.weight * excess / piece.size) if excess < piece.size else None
         if parts is not None:
             kept.append(parts[1])
             dropped += parts[0].weight

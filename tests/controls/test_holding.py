@@ -18,17 +18,14 @@ from gateway.settings import Pacing
 TICK_S = 0.021
 
 
-class Words(Piece):
+def words(kind: Kind, text: bytes) -> Piece:
     """A piece whose text is its bytes, a character a token, cut anywhere."""
 
-    __slots__ = ()
+    def cut(tokens: float) -> tuple[Piece, Piece] | None:
+        at = max(1, int(tokens))
+        return (words(kind, text[:at]), words(kind, text[at:])) if at < len(text) else None
 
-    def __init__(self, kind: Kind, text: bytes) -> None:
-        def cut(tokens: float) -> tuple[Piece, Piece] | None:
-            at = max(1, int(tokens))
-            return (Words(kind, text[:at]), Words(kind, text[at:])) if at < len(text) else None
-
-        super().__init__(kind, float(len(text)), text, cut if len(text) > 1 else None)
+    return Piece(kind, float(len(text)), text, cut if len(text) > 1 else None)
 
 
 def run(pacer: Releases, script: list[tuple[float, list[Piece]]], *, after_s: float = 5.0) -> list[tuple[float, bytes]]:
@@ -70,7 +67,7 @@ MAKERS: dict[str, Callable[[], Releases]] = {
     "framed and raw": lambda: Framed(Unpaced(), 1),
 }
 PIECES = st.builds(
-    lambda kind, size: Words(kind, b"x" * size) if kind is not Kind.STRUCTURE else Piece(kind, 0.0, b"{}"),
+    lambda kind, size: words(kind, b"x" * size) if kind is not Kind.STRUCTURE else Piece(kind, 0.0, b"{}"),
     st.sampled_from(list(Kind)),
     st.integers(1, 60),
 )
@@ -82,7 +79,7 @@ SCRIPTS = st.lists(st.tuples(st.floats(0, 2), st.lists(PIECES, min_size=1, max_s
 @given(SCRIPTS, st.sampled_from(sorted(MAKERS)))
 def test_nothing_is_lost_doubled_or_reordered(script: list[tuple[float, list[Piece]]], name: str) -> None:
     sent = b"".join(piece.data for _, pieces in script for piece in pieces)
-    marked = [(at, [Words(p.kind, p.data) if p.weight else p for p in pieces]) for at, pieces in script]
+    marked = [(at, [words(p.kind, p.data) if p.weight else p for p in pieces]) for at, pieces in script]
     assert b"".join(data for _, data in run(MAKERS[name](), marked, after_s=30.0)) == sent
 
 
@@ -101,21 +98,21 @@ def test_reasoning_above_the_bound_leaves_at_once(script: list[tuple[float, list
 
 
 def test_the_answer_is_paced_whatever_bound_reasoning_has() -> None:
-    answer = [(1.0, [Words(Kind.CONTENT, b"a" * 100)])]
-    bound = run(Bounded(smooth(), 0.0), [(0.0, [Words(Kind.REASONING, b"r" * 100)]), *answer])
+    answer = [(1.0, [words(Kind.CONTENT, b"a" * 100)])]
+    bound = run(Bounded(smooth(), 0.0), [(0.0, [words(Kind.REASONING, b"r" * 100)]), *answer])
     assert bound[0] == (0.0, b"r" * 100)
     assert len([data for _, data in bound if b"a" in data]) > 5
 
 
 def test_pages_are_full_and_a_pause_apart() -> None:
-    pages = run(Paged(smooth(), Paging(10, 0.1), 2.5), [(0.0, [Words(Kind.REASONING, b"r" * 35)])])
+    pages = run(Paged(smooth(), Paging(10, 0.1), 2.5), [(0.0, [words(Kind.REASONING, b"r" * 35)])])
     assert [len(data) for _, data in pages] == [10, 10, 10, 5]
     gaps = [later[0] - earlier[0] for earlier, later in pairwise(pages)]
     assert all(0.1 <= gap < 0.1 + 2 * TICK_S for gap in gaps)
 
 
 def test_the_first_page_leaves_at_once_and_no_token_waits_longer_than_reasoning_may() -> None:
-    script: list[tuple[float, list[Piece]]] = [(at * 0.5, [Words(Kind.REASONING, b"r")]) for at in range(20)]
+    script: list[tuple[float, list[Piece]]] = [(at * 0.5, [words(Kind.REASONING, b"r")]) for at in range(20)]
     pages = run(Paged(smooth(), Paging(240, 0.08), 2.5), script)
     assert pages[0] == (0.0, b"r")
     out = [at for at, data in pages for _ in data]
@@ -124,7 +121,7 @@ def test_the_first_page_leaves_at_once_and_no_token_waits_longer_than_reasoning_
 
 
 def test_the_answer_follows_the_last_page_and_is_paced() -> None:
-    script: list[tuple[float, list[Piece]]] = [(0.0, [Words(Kind.REASONING, b"r" * 30), Words(Kind.CONTENT, b"a" * 100)])]
+    script: list[tuple[float, list[Piece]]] = [(0.0, [words(Kind.REASONING, b"r" * 30), words(Kind.CONTENT, b"a" * 100)])]
     frames = run(Paged(smooth(), Paging(10, 0.08), 2.5), script)
     assert [data for _, data in frames[:3]] == [b"r" * 10] * 3
     assert frames[3][0] <= 0.16 + 2 * TICK_S
@@ -132,7 +129,7 @@ def test_the_answer_follows_the_last_page_and_is_paced() -> None:
 
 
 def test_frames_hold_no_more_tokens_than_was_asked() -> None:
-    burst = [Words(Kind.CONTENT, b"a" * 50), Piece(Kind.STRUCTURE, 0.0, b""), *(Words(Kind.CONTENT, b"b") for _ in range(9))]
+    burst = [words(Kind.CONTENT, b"a" * 50), Piece(Kind.STRUCTURE, 0.0, b""), *(words(Kind.CONTENT, b"b") for _ in range(9))]
     for most in (1, 3, 8):
         frames = run(Framed(Unpaced(), most), [(0.0, list(burst))])
         assert max(len(data) for _, data in frames) == most
@@ -146,7 +143,7 @@ def test_a_small_token_is_a_token() -> None:
 
 def test_what_is_taken_back_is_everything_in_order() -> None:
     pacer = MAKERS["all"]()
-    pieces: list[Piece] = [Words(kind, text) for kind, text in ((Kind.CONTENT, b"aaa"), (Kind.REASONING, b"rrr"), (Kind.CONTENT, b"bbb"))]
+    pieces: list[Piece] = [words(kind, text) for kind, text in ((Kind.CONTENT, b"aaa"), (Kind.REASONING, b"rrr"), (Kind.CONTENT, b"bbb"))]
     for piece in pieces:
         pacer.push(0.0, piece)
     first = b"".join(piece.data for piece in pacer.due(0.0))

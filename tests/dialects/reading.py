@@ -42,7 +42,7 @@ def meaning(*datas: str | bytes, dialect: Dialect | None = None) -> Collected:
 def in_pieces(piece: Piece, tokens: float) -> list[Piece]:
     """Cut as small as `tokens` says, as far as it can be cut."""
     out = []
-    while piece.cut is not None and piece.weight > tokens:
+    while piece.weight > tokens:
         parts = piece.cut(tokens)
         if parts is None:
             break

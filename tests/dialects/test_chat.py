@@ -72,8 +72,8 @@ def test_a_token_with_log_probabilities_weighs_one_whatever_its_length() -> None
 @pytest.mark.parametrize("kind", ["content", "reasoning_content", "refusal"])
 def test_only_heavy_deltas_can_be_cut(kind: str) -> None:
     light, heavy = pieces(ROLE, chunk(**{kind: "x" * int(4 * CUT_FROM_TOKENS)}), chunk(**{kind: LONG}))[1:]
-    assert light.cut is None
-    assert heavy.cut is not None
+    assert not light.cuttable
+    assert heavy.cuttable
 
 
 def test_one_read_of_many_shapes_keeps_their_order() -> None:

@@ -208,8 +208,7 @@ def test_no_shape_however_odd_raises(data: str, dialect: type[Chat] | type[Compl
     found = [*pieces(ROLE, data, data, chunk("b", finish="stop"), data, DONE, dialect=reader), *reader.close()]
     assert all(piece.data for piece in found)
     for piece in found:
-        if piece.cut is not None:
-            piece.cut(1.0)
+        piece.cut(1.0)
 
 
 def test_names_of_events_do_not_matter() -> None:

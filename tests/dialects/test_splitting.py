@@ -292,7 +292,7 @@ def test_cutting_off_a_little_costs_a_little() -> None:
     """A megabyte in one delta, cut a frame at a time: the rest is not rendered, nor weighed, anew at each cut."""
     [piece] = opened(chunk("words and more words " * 5000))
     rendered = 0
-    while piece.cut is not None and (parts := piece.cut(8.0)) is not None:
+    while (parts := piece.cut(8.0)) is not None:
         head, piece = parts
         rendered += len(head.data)
     assert rendered < 100 * 5000 * 21

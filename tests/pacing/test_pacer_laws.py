@@ -68,7 +68,7 @@ class Run:
             return Piece(kind, 0.0, b"<%d>" % self.rng.randrange(10**6))
         piece = text_piece("".join(self.rng.choice(WORDS) for _ in range(size)), kind, joined=self.rng.random() < 0.05)
         if not cuts and piece.weight < PACING.ceiling_tokens:
-            piece.cut = None
+            return Piece(kind, piece.weight, piece.data, None, piece.joined)
         return piece
 
     def _until(self, moment: float) -> None:
@@ -123,7 +123,7 @@ def test_the_promise_is_kept(run: Run) -> None:
 def test_what_breaks_the_ceiling_is_counted_and_comes_of_the_promise(run: Run) -> None:
     recent: list[tuple[float, float]] = []
     broken = False
-    heaviest = max((p.weight for _, p in run.pushed if p.cut is None), default=0.0)
+    heaviest = max((p.weight for _, p in run.pushed if not p.cuttable), default=0.0)
     for at, frame in run.frames:
         recent = [(then, tokens) for then, tokens in recent if at - then < WINDOW_S]
         recent.append((at, sum(piece.weight for piece in frame)))

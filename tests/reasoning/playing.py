@@ -55,7 +55,7 @@ def play(chunks: Iterable[str], wish: Wish | None = None, *, cut: float | None =
         encoded = data.encode()
         pieces += dialect.read(Event(None, encoded, b"data: " + encoded + b"\n\n"))
     for piece in pieces:
-        while cut is not None and piece.weight > cut and piece.cut is not None and (parts := piece.cut(cut)) is not None:
+        while cut is not None and piece.weight > cut and (parts := piece.cut(cut)) is not None:
             raw += parts[0].data
             piece = parts[1]
         raw += piece.data

@@ -143,7 +143,7 @@ def test_an_event_of_a_run_that_is_too_heavy_is_cut_by_itself() -> None:
     assert isinstance(run, Run)
     head = run.take(1.0)
     assert head is not None
-    assert head.cut is not None
+    assert head.cuttable
     parts = head.cut(2.0)
     assert parts is not None
     assert "".join(json.loads(part.data[6:])["choices"][0]["delta"]["content"] for part in parts) == heavy
