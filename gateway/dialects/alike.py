@@ -68,11 +68,14 @@ class Alike:
     def text_in(self, raw: bytes) -> str | None:
         """The text of one event as it came."""
         before = self._before
-        if before is None or not raw.startswith(before) or not raw.endswith(self._after):
+        if before is None or not self._is_around(raw, before):
             return None
         text = _string(raw[len(before) : len(raw) - len(self._after)])
         self._hit |= bool(text)
         return text
+
+    def _is_around(self, raw: bytes, before: bytes) -> bool:
+        return len(raw) >= len(self._glue) and raw.startswith(before) and raw.endswith(self._after)
 
     def as_it_leaves(self, raw: bytes) -> bytes:
         """An event that is alike."""
@@ -89,7 +92,7 @@ class Alike:
         if before is None or not whole.startswith(before, at):
             return None
         self._hit = True
-        if len(whole) - at < len(self._glue) + _FEW_BYTES and whole.endswith(self._after) and tail[-1:] < _FIRST_WIDE:
+        if 0 <= len(whole) - at - len(self._glue) < _FEW_BYTES and whole.endswith(self._after) and tail[-1:] < _FIRST_WIDE:
             text = whole[at + len(before) : len(whole) - len(self._after)]
             if _PLAIN.fullmatch(text) is not None:  # one event, as steady streams bring them
                 weight = len(text) * _TOKENS_A_BYTE
@@ -105,12 +108,13 @@ class Alike:
         events = (whole[at:] if at else whole).split(_BLANK)
         del events[-1]
         start, end = len(before), len(_BLANK) - len(after)
-        texts = [event[start:end] for event in events]
+        least = start - end
+        texts = [event[start:end] if len(event) >= least else b"" for event in events]
         # One comparison for all: put together again they are what came. Else the first that is not alike is looked for.
         if before + self._glue.join(texts) + after != (whole[at:] if at else whole):
             ending = after[: -len(_BLANK)]
             for count, event in enumerate(events):
-                if not (event.startswith(before) and event.endswith(ending)) or len(event) < start - end:
+                if not (event.startswith(before) and event.endswith(ending)) or len(event) < least:
                     del texts[count:]
                     break
         return texts

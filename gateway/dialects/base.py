@@ -7,10 +7,10 @@ of time or of bytes beyond events. To add one: subclass, list it in gateway/dial
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import ClassVar, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -56,7 +56,7 @@ class Skimmed(NamedTuple):
     tail: str
 
 
-class Dialect(ABC):
+class Dialect:
     """One stream's protocol state.
 
     committed: real content was seen: what came before it may leave, and no other attempt can replace this one.
@@ -69,9 +69,9 @@ class Dialect(ABC):
     noise: events that were dropped because they are not this protocol's.
     """
 
-    name: str
-    operation: str = "chat"  # gen_ai_operation_name
-    closes = True  # it has a sign of its own for a whole answer; where it has none, the end of the body must do
+    name: ClassVar[str]
+    operation: ClassVar[str] = "chat"  # gen_ai_operation_name
+    closes: ClassVar[bool] = True  # it has a sign of its own for a whole answer; where it has none, the end of the body must do
 
     def __init__(self) -> None:
         self.committed = False
@@ -136,7 +136,7 @@ class Dialect(ABC):
     def heartbeat(self, style: Style) -> bytes | None:
         """A sign of life of that style; None where a comment must do."""
 
-    def follow(self, before: Dialect) -> None:  # noqa: B027 (most have nothing that goes on)
+    def follow(self, before: Dialect) -> None:
         """This one takes the place of another whose attempt failed before any content: what the client has seen of that one goes on."""
 
     def read_last(self, event: Event) -> list[Piece]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from gateway.dialects.choices import ChoicesDialect
 
 
 class Chat(ChoicesDialect):
-    name = "chat"
-    operation = "chat"
+    name: ClassVar[str] = "chat"
+    operation: ClassVar[str] = "chat"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import ClassVar
 
 from gateway.dialects.base import Dialect, Style
 from gateway.dialects.whole import as_completion, as_stream
@@ -15,8 +16,8 @@ from gateway.wire.sse import Event
 class Chunked(Dialect):
     """`fallback_id`: for a heartbeat before the upstream has given the stream its name. A subclass sets `_envelope` by its first chunk."""
 
-    has_delta = True
-    object_name = "chat.completion.chunk"
+    has_delta: ClassVar[bool] = True
+    object_name: ClassVar[str] = "chat.completion.chunk"
 
     def __init__(self, fallback_id: str = "") -> None:
         super().__init__()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from gateway.dialects.choices import ChoicesDialect
 
 
 class Completions(ChoicesDialect):
-    name = "completions"
-    operation = "text_completion"
-    has_delta = False
-    object_name = "text_completion"
+    name: ClassVar[str] = "completions"
+    operation: ClassVar[str] = "text_completion"
+    has_delta: ClassVar[bool] = False
+    object_name: ClassVar[str] = "text_completion"

@@ -1,4 +1,4 @@
-"""The few members of a chunk that decide its way, as types for msgspec: the rest is not built."""
+"""The few members of a chunk or an event that decide its way, as types for msgspec: the rest is not built."""
 
 from __future__ import annotations
 
@@ -40,5 +40,15 @@ class _ChatChunk(_Chunk, gc=False):
     choices: list[_ChatChoice]  # type: ignore[assignment]  # narrower on purpose
 
 
+class Head(msgspec.Struct, gc=False):
+    """Of a typed event."""
+
+    type: str
+    delta: Any = UNSET
+    sequence_number: Any = UNSET
+    logprobs: Any = UNSET
+
+
 CHAT: Final = msgspec.json.Decoder(_ChatChunk)
 COMPLETION: Final = msgspec.json.Decoder(_Chunk)
+TYPED: Final = msgspec.json.Decoder(Head)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from gateway.dialects import unrolled
 from gateway.dialects.base import Style, structure
 from gateway.dialects.cutting import Part
+from gateway.dialects.heads import Head
 from gateway.dialects.reported import MALFORMED, failure_of, reported_in
-from gateway.dialects.typed import Head, Text, TypedDialect, named
+from gateway.dialects.typed import Text, TypedDialect, named
 from gateway.dialects.usage import of_messages
 from gateway.dialects.withholding import OfMessages
 from gateway.errors import Failure
@@ -37,7 +38,7 @@ _TYPES: Final = frozenset({*_STATUS_TYPES.values(), "api_error"})
 
 
 class Messages(TypedDialect):
-    name = "messages"
+    name: ClassVar[str] = "messages"
 
     def __init__(self, most_reasoning_tokens: float | None = None) -> None:
         super().__init__(None if most_reasoning_tokens is None else OfMessages(most_reasoning_tokens))

@@ -5,6 +5,8 @@ The end of the body is all the proof there is.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from gateway.dialects.base import Dialect, Style, error_body, structure
 from gateway.errors import Failure
 from gateway.piece import Piece
@@ -13,9 +15,9 @@ from gateway.wire.sse import Event
 
 
 class Plain(Dialect):
-    name = "plain"
-    operation = "other"
-    closes = False
+    name: ClassVar[str] = "plain"
+    operation: ClassVar[str] = "other"
+    closes: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()

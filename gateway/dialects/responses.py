@@ -7,15 +7,16 @@ added before it. As long as nothing was added an event keeps its bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from gateway.dialects import unrolled
 from gateway.dialects.base import Dialect, Style
 from gateway.dialects.cutting import Part
+from gateway.dialects.heads import Head
 from gateway.dialects.numbers import Late, Numbered, Numbers
 from gateway.dialects.reported import MALFORMED, failure_of, reported_in, status_of
 from gateway.dialects.text import borders_of
-from gateway.dialects.typed import Head, Text, TypedDialect
+from gateway.dialects.typed import Text, TypedDialect
 from gateway.dialects.usage import of_responses
 from gateway.dialects.withholding import OfResponses
 from gateway.errors import Failure
@@ -61,8 +62,8 @@ _ENVELOPE: Final = frozenset({"type", "sequence_number", "delta", *_PLACE})
 
 
 class Responses(TypedDialect):
-    name = "responses"
-    operation = "responses"
+    name: ClassVar[str] = "responses"
+    operation: ClassVar[str] = "responses"
 
     def __init__(self, most_reasoning_tokens: float | None = None) -> None:
         super().__init__(None if most_reasoning_tokens is None else OfResponses(most_reasoning_tokens))

@@ -13,6 +13,7 @@ from msgspec import UNSET
 
 from gateway.dialects.base import FAULTS, Dialect
 from gateway.dialects.cutting import cuttable
+from gateway.dialects.heads import TYPED, Head
 from gateway.dialects.pairs import Pairs
 from gateway.dialects.reported import reported
 from gateway.dialects.text import joins, weigh
@@ -23,17 +24,6 @@ from gateway.wire import jsontext
 from gateway.wire.jsontext import Members
 from gateway.wire.sse import Decoder, Event, render
 
-
-class Head(msgspec.Struct, gc=False):
-    """The few members of an event that decide its way; the rest is not built."""
-
-    type: str
-    delta: Any = UNSET
-    sequence_number: Any = UNSET
-    logprobs: Any = UNSET
-
-
-_DECODER: Final = msgspec.json.Decoder(Head)
 _IDLE: Final = frozenset({"ping", "keepalive"})  # signs of life can come between two deltas of one text
 
 
@@ -79,7 +69,7 @@ class TypedDialect(Dialect):
             data = jsontext.one_line(data)
             event = Event(event.name, data, render(data, event.name))
         try:
-            head = None if self._pairs else _DECODER.decode(data)
+            head = None if self._pairs else TYPED.decode(data)
         except (msgspec.DecodeError, RecursionError):
             head = None
         try:

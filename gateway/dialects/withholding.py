@@ -7,7 +7,7 @@ without gaps; what Messages keeps of a block is what its own `display: omitted` 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ _INDEXES: Final = {"summary": "summary_index", "content": "content_index"}
 Place = tuple[Any, str, Any]  # output index, which list of the item, index in it
 
 
-class Withholding(ABC):
+class Withholding:
     """One stream's. `quota`: what may be delivered."""
 
     def __init__(self, most_tokens: float) -> None:
