@@ -14,7 +14,7 @@ from typing import Any, Final
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 # All that a token passes between two sockets, and whom it is built on: whoever inherits from a compiled class is compiled.
-COMPILED: Final = ("piece.py", "errors.py", "clock.py", "wire/*.py", "dialects/*.py", "pacing/*.py", "stream/*.py", "relay/*.py")
+COMPILED: Final = ("piece.py", "errors.py", "clock.py", "wire/*.py", "dialects/*.py", "pacing/*.py", "stream/*.py", "relay/*.py", "traces/recorder.py")
 # msgspec makes the fields of its own types, which a compiler does not see.
 INTERPRETED: Final = frozenset({"dialects/heads.py", "dialects/usage.py"})
 GROUP: Final = "decluster"  # of the one shared library; the modules beside it are only doors to it

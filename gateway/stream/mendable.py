@@ -5,8 +5,6 @@ Owns the phase SEVERED, between the death and what follows: what is held leaves 
 
 from __future__ import annotations
 
-from typing import Any
-
 from gateway.dialects.base import structure
 from gateway.dialects.seams import Seam
 from gateway.errors import Failure
@@ -21,8 +19,7 @@ class MendableStream(Stream):
 
     __slots__ = ("sewing",)
 
-    def __init__(self, *values: Any, **options: Any) -> None:
-        super().__init__(*values, **options)
+    def _made(self) -> None:
         self.sewing: Sewing | None = None
         self.straight = False  # what passes is to be known to the seam
 

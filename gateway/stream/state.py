@@ -97,6 +97,10 @@ class State:
         self._held_back: list[Piece] = []
         self._held_back_bytes = 0
         self._event_bytes = event_bytes
+        self._made()
+
+    def _made(self) -> None:
+        """What a kind of stream has of its own begins here."""
 
     @property
     def pacing(self) -> bool:
