@@ -23,7 +23,7 @@ class Kind(IntEnum):
 
 # A delta lighter than this no frame needs to cut: half of what 21 ms may hold.
 CUT_FROM_TOKENS: Final = 2.0
-LABELS = ("content", "reasoning", "tool", "structure")
+LABELS: Final = ("content", "reasoning", "tool", "structure")
 
 
 Cut = Callable[[float], "tuple[Piece, Piece] | None"]

@@ -6,14 +6,14 @@ calls of one index (Gemini's servers gave each of several index 0) become one th
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from gateway.dialects.chunks import Chunk
 from gateway.wire import jsontext
 from gateway.wire.jsontext import Members
 
-_EMPTY = (b"null", b'""')
-_NONE = (*_EMPTY, b"")
+_EMPTY: Final = (b"null", b'""')
+_NONE: Final = (*_EMPTY, b"")
 
 
 class OpenCalls:

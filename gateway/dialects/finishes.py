@@ -8,10 +8,12 @@ gets no other, it was its finish reason after all.
 
 from __future__ import annotations
 
+from typing import Final
+
 from gateway.dialects.chunks import Chunk
 
 # What a server writes that puts a finish reason everywhere; others say what only the end of an answer can know.
-_DEFAULT = b'"stop"'
+_DEFAULT: Final = b'"stop"'
 
 
 class Finishes:

@@ -5,12 +5,14 @@ The first half waits for its other half and leaves with it. One that never finds
 
 from __future__ import annotations
 
+from typing import Final
+
 from gateway.dialects.chunks import Chunk, function_of, text_of
 from gateway.dialects.pairs import Pairs
 from gateway.wire import jsontext
 from gateway.wire.jsontext import Members
 
-_LEGACY = "function_call"
+_LEGACY: Final = "function_call"
 
 
 class Halves:

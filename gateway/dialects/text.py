@@ -10,21 +10,21 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, Final
 
 import regex
 
-BYTES_A_TOKEN = 4.0  # UTF-8 bytes of Latin text in one token: prose 4.2 to 4.6, code 3.2 to 3.8 with current vocabularies
-_CONTEXT = 64  # characters looked back at for a grapheme that began earlier: the longest emoji sequences have 10 to 35
+BYTES_A_TOKEN: Final = 4.0  # UTF-8 bytes of Latin text in one token: prose 4.2 to 4.6, code 3.2 to 3.8 with current vocabularies
+_CONTEXT: Final = 64  # characters looked back at for a grapheme that began earlier: the longest emoji sequences have 10 to 35
 
 # One character, about one token: CJK, kana, Hangul, full-width forms, and emoji with their companions in the higher planes.
-_WIDE = re.compile("[\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff01-\uff60\U0001f000-\U0003ffff]")
-_GRAPHEME = regex.compile(r"\X")
-_REGIONAL = "".join(map(chr, range(0x1F1E6, 0x1F200)))
-_BLANKS = (" ", "\n", "\t")
-_FIRST_EXTENDING = "\u0300"  # no character below it continues a grapheme, but for LF after CR
-_FIRST_PREPENDING = "\u0600"  # and none below it takes the next character into its own, nor does any that is wide
-_IDEOGRAPHS = ("\u3400", "\u9fff")  # which continue nothing either
+_WIDE: Final = re.compile("[\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff01-\uff60\U0001f000-\U0003ffff]")
+_GRAPHEME: Final = regex.compile(r"\X")
+_REGIONAL: Final = "".join(map(chr, range(0x1F1E6, 0x1F200)))
+_BLANKS: Final = (" ", "\n", "\t")
+_FIRST_EXTENDING: Final = "\u0300"  # no character below it continues a grapheme, but for LF after CR
+_FIRST_PREPENDING: Final = "\u0600"  # and none below it takes the next character into its own, nor does any that is wide
+_IDEOGRAPHS: Final = ("\u3400", "\u9fff")  # which continue nothing either
 
 
 def weigh(text: str) -> float:

@@ -17,11 +17,11 @@ from gateway.metrics.instruments import Counter, Gauge, Histogram, Labels
 from gateway.metrics.record import Record
 from gateway.metrics.shared import Shared, exposition, taken
 from gateway.pacing.clusters import GAP_BOUNDS_S, Meter
+from gateway.pacing.holds import HOLD_S
 from gateway.piece import LABELS, Kind
 
 # Resolves 1 to 50 ms, where the gateway's own doing shows, and reaches to the minutes that reasoning takes.
 SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
-HOLD_S: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 5.0)
 TOKENS: Final = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576)
 CLUSTER_TOKENS: Final = (24, 48, 96, 192, 384, 768, 1536, 3072)
 MODELS_AT_MOST: Final = 1000  # learned from one upstream's list

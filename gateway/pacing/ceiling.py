@@ -5,10 +5,11 @@ Owns the frames of the last 64 ms. Knows nothing of rates, promises or kinds. In
 
 from __future__ import annotations
 
-from collections import deque
+from typing import Final
 
 # A frame this much younger than the window counts as gone: a timer is not exact, and a frame should not wait for half a millisecond.
-_SLACK_S = 0.0005
+_SLACK_S: Final = 0.0005
+_PASSED: Final = 16  # frames that have left the window before they are dropped
 
 
 class Ceiling:
@@ -19,7 +20,7 @@ class Ceiling:
     and a quarter of the rate that the ceiling allows were lost; 60 ms hold through the same 10 ms of network jitter.
     """
 
-    __slots__ = ("_frames", "rate", "spent", "tokens", "window_s")
+    __slots__ = ("_amounts", "_oldest", "_times", "rate", "spent", "tokens", "window_s")
 
     def __init__(self, tokens: float, window_s: float, frame_s: float) -> None:
         whole = int(window_s / frame_s + 1e-9) * frame_s or window_s
@@ -27,18 +28,26 @@ class Ceiling:
         self.rate = tokens / whole
         self.spent = 0.0
         self.window_s = whole - _SLACK_S
-        self._frames: deque[tuple[float, float]] = deque()
+        self._times: list[float] = []  # of the frames; what lies before `_oldest` has left the window
+        self._amounts: list[float] = []
+        self._oldest = 0
 
     def room(self, now: float) -> float:
         """Tokens that may leave at `now`; negative after the promise took more than there was."""
-        frames = self._frames
+        times, oldest = self._times, self._oldest
         since = now - self.window_s
-        while frames and frames[0][0] <= since:
-            self.spent -= frames.popleft()[1]
-        if not frames:
+        while oldest < len(times) and times[oldest] <= since:
+            self.spent -= self._amounts[oldest]
+            oldest += 1
+        if oldest == len(times):
             self.spent = 0.0  # sheds the rounding of many subtractions
+        if oldest == len(times) or oldest > _PASSED:
+            del times[:oldest], self._amounts[:oldest]
+            oldest = 0
+        self._oldest = oldest
         return self.tokens - self.spent
 
     def spend(self, now: float, tokens: float) -> None:
         self.spent += tokens
-        self._frames.append((now, tokens))
+        self._times.append(now)
+        self._amounts.append(tokens)

@@ -10,28 +10,32 @@ burst moves much. When the silence outlasts H, what is left is stretched, so tha
 
 from __future__ import annotations
 
+from typing import Final
+
 from gateway.pacing.reserve import MOST_TOKENS
 from gateway.pacing.rhythm import Rhythm
 
-UNLIMITED = float("inf")
-THIN_RATE = 1.0  # tokens/s of a stream that lives on its pulses: no silence grows to a stall, and that is all
+UNLIMITED: Final = float("inf")
+THIN_RATE: Final = 1.0  # tokens/s of a stream that lives on its pulses: no silence grows to a stall, and that is all
 
-_MARGIN = 1.1  # H over the learned silence: the cushion that absorbs a small burst or a long silence
-_PULL = 0.6  # of the way from the mean rate to Q/H; 0.3 and 1.0 vary more or lag more (docs/pacing.md)
-_LAG_SHARE = 0.85  # of the lag promise that smoothness may use; the rest is for the promise to be kept evenly
-_LONGEST_S = 1.45  # and never more than this, whatever the promise: the reader of reasoning waits too
-_STRETCH = 0.5  # once overdue, what is left is spread over half as long again as the silence has lasted
-_STALL_S = 0.25  # and once the silence is what a reader takes for a stall, or a reserve is all that is left, it leaves word by word,
-_PULSED_RATE = 13.0  # tokens/s, as long as the promise needs no more: pulses do about 7, and the words left over are no cluster
-_COMFORT_RATE = 80.0  # tokens/s, about five times reading speed: a first packet is taken for so much generating time
-_FEW_TOKENS = 2.0  # bursts of so few need no spreading: nobody sees two tokens as a cluster
-_PACKET_TOKENS = 8.0  # at once at the beginning of a run: a packet, where a steady stream would bring one token
-_PACKET_DOUBT_S = (0.02, 0.08)  # a packet that is followed without a silence was a fast stream's: doubt starts, and has grown to certainty
-_RUN_SLACK = (1.5, 0.05)  # a run longer than 1.5 times the longest burst and 50 ms is no burst: the stream has become steady
-_SAFE_SHARE = 0.9  # of what the ceiling lets through in `end`: frames leave a part of it unused
-_RELIEF_S = 0.5  # over which an excess above what is safe to hold is worked off
-_SHARPNESS = 0.25  # standard deviations below the mean silence at which the next burst is expected, where holding would be unsafe
-_SURE_TAIL_S = 0.1  # upstreams that tell their end later than this are drained before it
+_MARGIN: Final = 1.1  # H over the learned silence: the cushion that absorbs a small burst or a long silence
+_PULL: Final = 0.6  # of the way from the mean rate to Q/H; 0.3 and 1.0 vary more or lag more (docs/pacing.md)
+_LAG_SHARE: Final = 0.85  # of the lag promise that smoothness may use; the rest is for the promise to be kept evenly
+_LONGEST_S: Final = 1.45  # and never more than this, whatever the promise: the reader of reasoning waits too
+_STRETCH: Final = 0.5  # once overdue, what is left is spread over half as long again as the silence has lasted
+_STALL_S: Final = 0.25  # and once the silence is what a reader takes for a stall, or a reserve is all that is left, it leaves word by word,
+_PULSED_RATE: Final = 13.0  # tokens/s, as long as the promise needs no more: pulses do about 7, and the words left over are no cluster
+_COMFORT_RATE: Final = 80.0  # tokens/s, about five times reading speed: a first packet is taken for so much generating time
+_FEW_TOKENS: Final = 2.0  # bursts of so few need no spreading: nobody sees two tokens as a cluster
+_PACKET_TOKENS: Final = 8.0  # at once at the beginning of a run: a packet, where a steady stream would bring one token
+# a packet that is followed without a silence was a fast stream's: doubt starts, and has grown to certainty
+_PACKET_DOUBT_S: Final[tuple[float, ...]] = (0.02, 0.08)
+# a run longer than 1.5 times the longest burst and 50 ms is no burst: the stream has become steady
+_RUN_SLACK: Final[tuple[float, ...]] = (1.5, 0.05)
+_SAFE_SHARE: Final = 0.9  # of what the ceiling lets through in `end`: frames leave a part of it unused
+_RELIEF_S: Final = 0.5  # over which an excess above what is safe to hold is worked off
+_SHARPNESS: Final = 0.25  # standard deviations below the mean silence at which the next burst is expected, where holding would be unsafe
+_SURE_TAIL_S: Final = 0.1  # upstreams that tell their end later than this are drained before it
 
 
 class Drain:

@@ -12,16 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from statistics import fmean, pstdev
+from typing import Final
 
 from gateway.pacing.clusters import CLUSTER_TOKENS, Meter
 from gateway.pacing.optimum import Curve, Step, optimum, promised
 from gateway.piece import Kind
 from gateway.settings import Pacing
 
-STALL_S = 0.250  # of silence, which a reader takes for a stall
-RATE_BIN_S = 0.100  # over which the variation of the rate is taken
-LATE_TOLERANCE_S = 0.050  # machines are noisy
-_TRACE = 1e-3  # tokens; less than this is no delivery
+STALL_S: Final = 0.250  # of silence, which a reader takes for a stall
+RATE_BIN_S: Final = 0.100  # over which the variation of the rate is taken
+LATE_TOLERANCE_S: Final = 0.050  # machines are noisy
+_TRACE: Final = 1e-3  # tokens; less than this is no delivery
 
 
 @dataclass(frozen=True, slots=True)

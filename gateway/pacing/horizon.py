@@ -11,16 +11,17 @@ from array import array
 from collections.abc import Sequence
 from math import sqrt
 from operator import mul
+from typing import Final
 
 from gateway.piece import Kind
 
-REMEMBERED = 32  # silences: enough to show the tail of their distribution, few enough to follow a change
-LEAST = 3  # silences before their statistics say more than their maximum
-LOST_SHARE = 0.01  # of the time seen may be lost in silences longer than the horizon
-LONGEST_TAIL_S = 2.0  # an end that takes longer is a failure or a tool at work, no habit
-TAIL_WEIGHT = 0.3  # of the newest tail: an exception is forgotten within a few streams
-_COLUMNS = 4  # silence_s, seen_s, tokens, run_s
-_TEXT_KINDS = 3  # content, reasoning, tool
+REMEMBERED: Final = 32  # silences: enough to show the tail of their distribution, few enough to follow a change
+LEAST: Final = 3  # silences before their statistics say more than their maximum
+LOST_SHARE: Final = 0.01  # of the time seen may be lost in silences longer than the horizon
+LONGEST_TAIL_S: Final = 2.0  # an end that takes longer is a failure or a tool at work, no habit
+TAIL_WEIGHT: Final = 0.3  # of the newest tail: an exception is forgotten within a few streams
+_COLUMNS: Final = 4  # silence_s, seen_s, tokens, run_s
+_TEXT_KINDS: Final = 3  # content, reasoning, tool
 
 
 class Silences:
@@ -68,7 +69,7 @@ class Silences:
             self.learn(*rows[at : at + _COLUMNS])
 
     def _describe(self) -> None:
-        rows = self._rows
+        rows = self._rows.tolist()  # in one go: an array gives its numbers one by one
         silences = sorted(rows[0::_COLUMNS], reverse=True)
         count = len(silences)
         if not count:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import Final
 
 from gateway.piece import Kind
 from gateway.settings import Pacing
@@ -19,9 +20,9 @@ Step = tuple[float, float, Kind]  # seconds, tokens, kind
 Curve = list[tuple[float, float]]  # seconds, tokens that came or went then
 _Point = tuple[int, float]  # grid index, tokens so far
 
-GRID_S = 0.005  # a quarter of a frame: finer than anything that is delivered
-_FIRST_TOKENS = 1.0  # the first token leaves at once, in the optimum too
-_ROUNDING_S = 1e-9
+GRID_S: Final = 0.005  # a quarter of a frame: finer than anything that is delivered
+_FIRST_TOKENS: Final = 1.0  # the first token leaves at once, in the optimum too
+_ROUNDING_S: Final = 1e-9
 
 
 def promised(arrivals: Sequence[Step], settings: Pacing) -> Curve:

@@ -7,6 +7,7 @@ Seconds on the caller's monotonic clock. Invariant: the rate is never below what
 from __future__ import annotations
 
 from math import sqrt
+from typing import Final
 
 from gateway.pacing.deadlines import Deadlines
 from gateway.pacing.drain import THIN_RATE, UNLIMITED, Drain
@@ -16,21 +17,21 @@ from gateway.pacing.rhythm import Rhythm
 from gateway.piece import Kind
 from gateway.settings import Pacing
 
-_LONGEST_LEAD_S = 0.100  # a frame later than this is a stall of the machine, no frame width to plan with
-_LEAD_DECAY = 0.05  # of the way back to the frame width with each frame
-_ROUNDING_S = 1e-9
-_NEAR = 0.75  # of the ceiling's rate: where the promise comes this near, it is kept frame by frame, not by what a full window leaves free
-_AT_EASE = 0.7  # of the ceiling's rate: below it, what a late frame makes good may not fill the window to the last,
-_SPARE = (
-    1.0 / 11.0
-)  # but leaves so much of it free (20 of 22 tokens go): a machine or a network that is worse than expected makes no cluster
-_OVERSPENT = -1.0  # tokens of room: the promise has broken the window already, and must not then wait until it has passed
-_HEDGE_END = 0.9  # of `end`: what frames leave of it
-_OUTRUN_AFTER_S = 0.25  # a run above the ceiling is fast for good after so long, if the promise already needs more than the ceiling,
-_OUTRUN_SURE_S = 1.0  # and after so long in any case: to hold it would buy nothing but lag
-_OUTRUN_SHARE = 0.95  # of the ceiling's rate counts as above it
-_OUTRUN_OVER_S = 0.1  # of silence end such a run
-_CATCH_UP = 0.08  # of its rate is added until what had been held has left
+_LONGEST_LEAD_S: Final = 0.100  # a frame later than this is a stall of the machine, no frame width to plan with
+_LEAD_DECAY: Final = 0.05  # of the way back to the frame width with each frame
+_ROUNDING_S: Final = 1e-9
+# of the ceiling's rate: where the promise comes this near, it is kept frame by frame, not by what a full window leaves free
+_NEAR: Final = 0.75
+_AT_EASE: Final = 0.7  # of the ceiling's rate: below it, what a late frame makes good may not fill the window to the last,
+# but leaves so much of it free (20 of 22 tokens go): a machine or a network that is worse than expected makes no cluster
+_SPARE: Final = 1.0 / 11.0
+_OVERSPENT: Final = -1.0  # tokens of room: the promise has broken the window already, and must not then wait until it has passed
+_HEDGE_END: Final = 0.9  # of `end`: what frames leave of it
+_OUTRUN_AFTER_S: Final = 0.25  # a run above the ceiling is fast for good after so long, if the promise already needs more than the ceiling,
+_OUTRUN_SURE_S: Final = 1.0  # and after so long in any case: to hold it would buy nothing but lag
+_OUTRUN_SHARE: Final = 0.95  # of the ceiling's rate counts as above it
+_OUTRUN_OVER_S: Final = 0.1  # of silence end such a run
+_CATCH_UP: Final = 0.08  # of its rate is added until what had been held has left
 
 
 class Pace:

@@ -9,6 +9,8 @@ promise asks leaves in time if `due` is asked each frame; the ceiling holds wher
 
 from __future__ import annotations
 
+from typing import Final
+
 from gateway.pacing.drain import THIN_RATE
 from gateway.pacing.passing import LEAST_CUT, ROUNDING, Passing
 from gateway.pacing.reserve import PULSE_S
@@ -18,10 +20,10 @@ from gateway.piece import Kind, Piece
 
 __all__ = ["Pacer", "Unpaced"]
 
-_CREDIT_FRAMES = 1.2  # frames' worth of rate that may be saved up: a late tick is made good, a refused one is not piled up
-_DEBT_S = 0.2  # at the rate of now: what one heavy word owes must not grow into a stall when the rate falls
-_INEXACT = 0.5  # tokens by which a piece may exceed what it is allowed before it is cut: not worth an event of its own
-_STRUCTURE = Kind.STRUCTURE
+_CREDIT_FRAMES: Final = 1.2  # frames' worth of rate that may be saved up: a late tick is made good, a refused one is not piled up
+_DEBT_S: Final = 0.2  # at the rate of now: what one heavy word owes must not grow into a stall when the rate falls
+_INEXACT: Final = 0.5  # tokens by which a piece may exceed what it is allowed before it is cut: not worth an event of its own
+_STRUCTURE: Final = Kind.STRUCTURE
 
 
 class Pacer(Passing):

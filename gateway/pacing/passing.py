@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from gateway.pacing.ceiling import Ceiling
 from gateway.pacing.drain import UNLIMITED
@@ -18,8 +19,8 @@ from gateway.pacing.reserve import PULSE_S
 from gateway.piece import Kind, Piece, Run
 from gateway.settings import Pacing
 
-LEAST_CUT = 1.0  # tokens: a smaller head would cost an event for a part of a word
-ROUNDING = 1e-9  # tokens
+LEAST_CUT: Final = 1.0  # tokens: a smaller head would cost an event for a part of a word
+ROUNDING: Final = 1e-9  # tokens
 
 
 class Passing:

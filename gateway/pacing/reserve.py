@@ -7,10 +7,13 @@ that would else be a freeze. A slow stream keeps none: each of its tokens would 
 
 from __future__ import annotations
 
-PULSE_S = 0.215  # after so long without text one more leaves: with a frame's delay and the network's it is there before 250 ms, a stall
-_KEPT_S = 0.018  # of the stream's text is kept at the most: under a frame, which nobody sees,
-MOST_TOKENS = 4.0  # and not more than what bridges the usual half second, which is two words
-_LEAST_TOKENS = 1.5  # less is not one word, and a stream of 50 tokens/s stays clear of it with long words too
+from typing import Final
+
+# after so long without text one more leaves: with a frame's delay and the network's it is there before 250 ms, a stall
+PULSE_S: Final = 0.215
+_KEPT_S: Final = 0.018  # of the stream's text is kept at the most: under a frame, which nobody sees,
+MOST_TOKENS: Final = 4.0  # and not more than what bridges the usual half second, which is two words
+_LEAST_TOKENS: Final = 1.5  # less is not one word, and a stream of 50 tokens/s stays clear of it with long words too
 
 
 def kept_tokens(rate: float) -> float:

@@ -9,15 +9,17 @@ once must not be held back for it.
 from __future__ import annotations
 
 from math import exp
+from typing import Final
 
 from gateway.pacing.horizon import Horizon, Silences
 from gateway.piece import Kind
 
-BURST_GAP_S = 0.040  # arrivals further apart belong to two runs; wider than the clumps that TCP and busy upstreams make of a steady stream
-_RATE_MEMORY_S = 8.0  # the mean rate forgets this fast: a dozen bursts of the usual half second
-_SLICE_S = 0.25  # over which the rate of a run is taken
-_TELLING_S = 0.1  # of a run show its rate well enough to know a fast stream from a slow one
-_STEP_S = 0.02  # the last token's share of a run's time: of a stream so slow that it would be taken for a fast one without
+# arrivals further apart belong to two runs; wider than the clumps that TCP and busy upstreams make of a steady stream
+BURST_GAP_S: Final = 0.040
+_RATE_MEMORY_S: Final = 8.0  # the mean rate forgets this fast: a dozen bursts of the usual half second
+_SLICE_S: Final = 0.25  # over which the rate of a run is taken
+_TELLING_S: Final = 0.1  # of a run show its rate well enough to know a fast stream from a slow one
+_STEP_S: Final = 0.02  # the last token's share of a run's time: of a stream so slow that it would be taken for a fast one without
 
 
 class Rhythm:

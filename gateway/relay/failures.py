@@ -5,6 +5,7 @@ from __future__ import annotations
 import httpx
 
 from gateway.errors import Failure
+from gateway.relay.patience import Overdue
 from gateway.upstream.failures import TLSError
 
 
@@ -33,6 +34,8 @@ def of_the_status(status: int) -> Failure | None:
 
 def in_the_answer(error: Exception) -> Failure:
     """From what the body of the upstream's answer ended with."""
+    if isinstance(error, Overdue):
+        return error.failure
     if isinstance(error, httpx.TimeoutException):
         return Failure("upstream_silent", "The upstream fell silent in the middle of its answer. Ask again.")
     return Failure("upstream_reset", "The connection to the upstream broke in the middle of its answer, so it is cut short. Ask again.")

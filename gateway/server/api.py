@@ -18,6 +18,7 @@ from gateway.errors import Failure
 from gateway.relay.channel import Message, Send
 from gateway.relay.exchange import Exchange
 from gateway.relay.failures import in_the_answer
+from gateway.relay.patience import Parts, in_time
 from gateway.server.admitting import know, leave, let_by, let_in
 from gateway.server.answers import refuse
 from gateway.server.asking import ClientGone, Receive, Refused, read_body, understand
@@ -153,7 +154,7 @@ class _Request(Call):
         """`response`: there already, where it turned out to be a stream that the request's body did not ask for."""
 
         async def passing(response: httpx.Response) -> None:
-            await pass_on(response, self.send, self.request_id)
+            await pass_on(response, self._parts(response), self.send, self.request_id)
 
         if sending.mending is not None:
             sending.mending.watch(exchange)
@@ -229,8 +230,9 @@ class _Request(Call):
         tries = sending.tries
         try:
             while True:
-                response = await tries.head()
+                response = await in_time(tries.head(), self.gateway.settings.clocks, self.began)
                 if isinstance(response, Failure):
+                    tries.over(response)  # if it is the clock of the whole; the others were judged
                     raise Refused(response)
                 self.record.status = response.status_code
                 try:
@@ -256,10 +258,18 @@ class _Request(Call):
             if self.path == b"/models" and self.method == "GET" and response.status_code == 200:
                 await pass_models(self, response)
             else:
-                await pass_on(response, self.send, self.request_id)
+                # Others' clients may wait for the head alone, and a refusal says the most by its status.
+                hold = self.dialect is not None and self.method == "POST" and response.status_code < 300
+                await pass_on(response, self._parts(response), self.send, self.request_id, hold=hold)
         except httpx.TransportError as error:
-            self.record.reason = "upstream_reset"  # and the client's message is left unfinished, which tells it so
-            sending.tries.over(in_the_answer(error))
+            failure = in_the_answer(error)
+            if not self._passed:
+                raise Refused(failure) from None
+            self.record.reason = failure.code  # and the client's message is left unfinished, which tells it so
+            sending.tries.over(failure)
+
+    def _parts(self, response: httpx.Response) -> Parts:
+        return Parts(response, self.gateway.loop, self.gateway.settings.clocks, self.began)
 
     async def _watch(self, left: Any, upload: Upload | None = None) -> None:
         """Wait for the client to leave; while it uploads, that is the upload's to see."""

@@ -15,7 +15,7 @@ import msgspec
 
 from gateway.clock import Lateness, Ticker
 from gateway.errors import Failure
-from gateway.metrics.metrics import HOLD_S, Metrics
+from gateway.metrics.metrics import Metrics
 from gateway.metrics.record import Record
 from gateway.pacing.horizon import Horizon
 from gateway.policy.attempts import Health
@@ -145,25 +145,6 @@ class Gateway:
 
     def _backlog_tokens(self) -> float:
         return sum(exchange.stream.pacer.backlog_tokens for exchange in self.exchanges)
-
-
-class Holds:
-    """How long pieces were held, by kind: counts by bucket of HOLD_S, then the sum. Handed to the pacer."""
-
-    __slots__ = ("rows",)
-
-    def __init__(self) -> None:
-        self.rows = [[0.0] * (len(HOLD_S) + 2) for _ in range(4)]
-
-    def __call__(self, kind: int, waited_s: float) -> None:
-        row = self.rows[kind]
-        row[-1] += waited_s
-        index = 0
-        for bound in HOLD_S:  # most wait a few milliseconds: the first buckets
-            if waited_s <= bound:
-                break
-            index += 1
-        row[index] += 1
 
 
 def _line(record: Record) -> dict[str, object]:

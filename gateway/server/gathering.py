@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import httpx
@@ -9,6 +10,7 @@ import httpx
 from gateway.dialects import Dialect
 from gateway.errors import Failure
 from gateway.relay.failures import in_the_answer
+from gateway.relay.patience import Parts
 from gateway.server.answers import answer
 from gateway.server.asking import Refused
 from gateway.server.call import Call
@@ -46,10 +48,17 @@ async def pass_models(call: Call, response: httpx.Response) -> None:
     await call.send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-async def _whole(call: Call, response: httpx.Response) -> bytes:
-    """Refused where it is cut, or larger than an event may be."""
+def _speaks(part: bytes) -> bool:
+    """Whether it holds more of an event stream than comments."""
+    return any(line and not line.startswith(b":") for line in part.splitlines())
+
+
+async def _whole(call: Call, response: httpx.Response, says: Callable[[bytes], bool] = bool) -> bytes:
+    """Refused where it is cut, or larger than an event may be. `says`: whether a part is a sign of life."""
+    settings = call.gateway.settings
+    parts = Parts(response, call.gateway.loop, settings.clocks, call.began, says)
     try:
-        body = await gather(response, call.gateway.settings.limits.event_bytes)
+        body = await gather(response, parts, settings.limits.event_bytes)
     except httpx.TransportError as error:
         raise Refused(in_the_answer(error)) from None
     if body is None:

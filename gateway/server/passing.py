@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator
 
 import httpx
 
-from gateway.relay.channel import Send
+from gateway.relay.channel import Message, Send
 from gateway.server.asking import ClientGone, Receive, Refused, too_large
 from gateway.wire import headers
 from gateway.wire.headers import Fields
@@ -23,31 +23,35 @@ def head(response: httpx.Response, request_id: bytes) -> Fields:
     return fields
 
 
-async def pass_on(response: httpx.Response, send: Send, request_id: bytes) -> None:
-    """Raises httpx.TransportError where the upstream's body was cut: then the client's must not end properly either."""
-    await send({"type": "http.response.start", "status": response.status_code, "headers": head(response, request_id)})
-    assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101  # what an async transport gives
+async def pass_on(response: httpx.Response, body: AsyncIterator[bytes], send: Send, request_id: bytes, *, hold: bool = False) -> None:
+    """`hold`: the head waits for the body's beginning, so that a failure until then can be answered otherwise.
+
+    Raises httpx.TransportError where the upstream's body was cut: then the client's must not end properly either."""
+    begin: Message = {"type": "http.response.start", "status": response.status_code, "headers": head(response, request_id)}
     try:
-        async for chunk in response.stream:
+        first = await anext(body, b"") if hold else b""
+        await send(begin)
+        if first:
+            await send({"type": "http.response.body", "body": first, "more_body": True})
+        async for chunk in body:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     finally:
-        await response.stream.aclose()
+        await response.aclose()
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def gather(response: httpx.Response, limit_bytes: int) -> bytes | None:
+async def gather(response: httpx.Response, body: AsyncIterable[bytes], limit_bytes: int) -> bytes | None:
     """The whole body, or None where it is larger than the limit."""
     parts: list[bytes] = []
     total = 0
-    assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101  # what an async transport gives
     try:
-        async for chunk in response.stream:
+        async for chunk in body:
             total += len(chunk)
             if total > limit_bytes:
                 return None
             parts.append(chunk)
     finally:
-        await response.stream.aclose()
+        await response.aclose()
     return b"".join(parts)
 
 

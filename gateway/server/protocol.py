@@ -4,15 +4,14 @@ llhttp stops parsing at an upgrade that is asked for, and with it a request's bo
 with each request. RFC 9110, 7.8: a server that does not upgrade goes on as if nothing had been asked. So an `Upgrade` that is no WebSocket
 is taken out of the head before it is parsed.
 
-A stream's frames do not go through `send`: among the scope's extensions, under DIRECT, `body` gives a shorter way. A response's head waits
-for what follows it in the same turn, so that a short answer is one write, and so is a stream's head with its first token.
+A stream's frames do not go through `send`: among the scope's extensions, under DIRECT, `body` gives a shorter way (cork.py). A response's
+head waits for what follows it in the same turn, so that a short answer is one write, and so is a stream's head with its first token.
 
 HTTP/1.0 knows no chunks (RFC 9112, 6.1): such a client's answer ends with the connection.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
 from functools import partial
 from typing import Final
@@ -20,6 +19,7 @@ from weakref import ref
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
+from gateway.server.cork import Cork, Short
 from gateway.server.incoming import Incoming
 
 _OFFER: Final = re.compile(rb"\r\nupgrade:(?![ \t]*websocket[ \t]*\r\n)[^\r\n]*(?=\r\n)", re.IGNORECASE)
@@ -38,60 +38,9 @@ class _Open(int):
         return False
 
 
-class _Cork:
-    """What a response is written to. Its head leaves with what is written next, in one write, at the latest in the loop's next turn."""
-
-    __slots__ = ("_loop", "_transport", "head", "is_closing", "through")
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._transport = transport
-        self.is_closing = transport.is_closing
-        self.through = transport.write  # for what comes once the head has left
-        self.head: bytes | None = b""  # None: it has left
-
-    def write(self, data: bytes) -> None:
-        head = self.head
-        if head == b"":
-            self.head = data
-            self._loop.call_soon(self._pull)
-        else:
-            self.head = None
-            self.through(data if head is None else head + data)
-
-    def close(self) -> None:
-        self._pull()
-        self._transport.close()
-
-    def _pull(self) -> None:
-        if self.head:
-            self.write(b"")
-
-
-class _Body:
-    """The short way for a part of a body that is written in chunks: no coroutine, no message (`relay.channel.Direct`)."""
-
-    __slots__ = ("_cork", "_cycle")
-
-    def __init__(self, cycle: RequestResponseCycle, cork: _Cork) -> None:
-        self._cycle = cycle
-        self._cork = cork
-
-    def __call__(self, data: bytes) -> bool:
-        cycle = self._cycle
-        if not cycle.chunked_encoding or cycle.flow.write_paused or cycle.disconnected or cycle.response_complete:
-            return False
-        cork, part = self._cork, b"%x\r\n%b\r\n" % (len(data), data)
-        if cork.head is None:
-            cork.through(part)
-        else:
-            cork.write(part)
-        return True
-
-
-def _body_of(cycle: ref[RequestResponseCycle], cork: _Cork) -> _Body | None:
+def _body_of(cycle: ref[RequestResponseCycle], cork: Cork) -> Short | None:
     found = cycle()
-    return None if found is None else _Body(found, cork)
+    return None if found is None else Short(found, cork)
 
 
 class Protocol(Incoming):
@@ -108,6 +57,6 @@ class Protocol(Incoming):
         if self.scope["http_version"] == "1.0":
             self.cycle.chunked_encoding, self.cycle.expected_content_length, self.cycle.keep_alive = False, _Open(2**62), False
         if self.cycle is not None:
-            self.cycle.transport = cork = _Cork(self.transport, self.loop)  # type: ignore[assignment]  # all of it that a cycle uses
+            self.cycle.transport = cork = Cork(self.transport, self.loop)  # type: ignore[assignment]  # all of it that a cycle uses
             # weak: the cycle holds the scope, and what holds itself is left to the garbage collector
             self.scope["extensions"] = {DIRECT: {"body": partial(_body_of, ref(self.cycle), cork)}}

@@ -7,6 +7,7 @@ from dataclasses import replace
 from gateway.dialects import Dialect, Messages, Plain, Responses
 from gateway.dialects.choices import ChoicesDialect
 from gateway.dialects.heartbeats import client_of, style_for
+from gateway.pacing.holds import Holds
 from gateway.pacing.pacer import Pacer, Unpaced
 from gateway.policy.controls import Controls
 from gateway.policy.holding import Bounded, Framed, Paged, Releases
@@ -15,7 +16,6 @@ from gateway.relay.exchange import Exchange
 from gateway.server.admitting import keep_to_budget
 from gateway.server.call import Call
 from gateway.server.controlling import controls_for, most_reasoning
-from gateway.server.gateway import Holds
 from gateway.server.protocol import DIRECT
 from gateway.server.usage import settle_stream
 from gateway.stream import MendableStream, Stream

@@ -69,7 +69,8 @@ async def opened(call: Call, transport: httpx.AsyncBaseTransport, asked: httpx.R
     response = await transport.handle_async_request(asked)
     if response.status_code not in _REFUSALS:
         return response
-    body = await gather(response, _REFUSAL_BYTES)
+    assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101  # what an async transport gives
+    body = await gather(response, response.stream, _REFUSAL_BYTES)  # the clock of the answer's head runs on
     if body is not None and not refused_for_it(body):
         return httpx.Response(
             response.status_code, headers=response.headers.raw, stream=httpx.ByteStream(body), extensions=response.extensions

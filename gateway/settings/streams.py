@@ -57,7 +57,8 @@ class Clocks:
     # as the SDKs' own default: reasoning models think before they answer
     headers: Annotated[float | None, Range(0.05, 86_400, "s")] = 600.0
     first_content: Annotated[float | None, Range(0.05, 86_400, "s")] = 600.0
-    silence: Annotated[float | None, Range(0.05, 86_400, "s")] = 300.0  # no semantic event from the upstream
+    # no semantic event from the upstream; no byte, where the answer is no stream
+    silence: Annotated[float | None, Range(0.05, 86_400, "s")] = 300.0
     total: Annotated[float | None, Range(0.05, 86_400, "s")] = None  # total caps cut healthy streams
     client_stall: Annotated[float | None, Range(0.05, 86_400, "s")] = 120.0  # a write that the client does not take
     # after the proof of a whole stream: how long usage and the closing line may take

@@ -63,7 +63,7 @@ async def test_clients_that_do_not_read_stall_no_stream_beside_them() -> None:
     settings = {"upstream": HTTP2, "limits": {"stream_bytes": 256 * 1024}, "pacing": {"mode": "raw"}}
     async with PlayedHttp2(*[long] * 8, events(ROLE, chunk("quick"), STOP, DONE)) as upstream:
         async with serving(settings_for(upstream.url, **settings)) as gateway:
-            slow = [await Client.to(gateway.port, 4096) for _ in range(8)]
+            slow = [await Client.to(gateway.port) for _ in range(8)]
             for client in slow:
                 client.ask(body=chat_body(), headers=FIELDS)
                 await client.until(lambda answer: answer.frames)

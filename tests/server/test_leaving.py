@@ -64,6 +64,20 @@ async def test_a_plain_request_that_nobody_waits_for_is_cancelled(play: Play, ab
         assert gateway.metric("decluster_upstream_attempts_total", outcome="client_gone") == 1
 
 
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_a_client_that_closes_its_sending_side_has_gone(streamed: bool) -> None:
+    """It looks like one that has closed both, until something is written to it; the upstream would generate until then."""
+    play = TALKING if streamed else HALF_JSON
+    async with ScriptedUpstream(play) as upstream, serving(settings_for(upstream.url)) as gateway, await Client.to(gateway.port) as client:
+        client.ask(body=chat_body(stream=streamed), headers=FIELDS)
+        await client.until(lambda answer: answer.frames)
+        client.half_close()
+        await upstream.left(upstream.attempts[0])
+        assert not (await client.ended()).whole
+        await gateway.idle()
+        assert gateway.metric("decluster_upstream_attempts_total", outcome="client_gone") == 1
+
+
 @HOW
 async def test_a_get_that_nobody_waits_for_is_cancelled(abruptly: bool) -> None:
     async with (

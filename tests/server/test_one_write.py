@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.server.protocol import _Cork
+from gateway.server.cork import Cork
 
 
 class Transport:
@@ -49,11 +49,11 @@ def loop() -> Loop:
 
 
 @pytest.fixture
-def cork(transport: Transport, loop: Loop) -> _Cork:
-    return _Cork(cast(Any, transport), cast(Any, loop))
+def cork(transport: Transport, loop: Loop) -> Cork:
+    return Cork(cast(Any, transport), cast(Any, loop))
 
 
-def test_head_and_body_are_one_write(cork: _Cork, transport: Transport, loop: Loop) -> None:
+def test_head_and_body_are_one_write(cork: Cork, transport: Transport, loop: Loop) -> None:
     cork.write(b"head ")
     assert transport.writes == []
     cork.write(b"body")
@@ -62,7 +62,7 @@ def test_head_and_body_are_one_write(cork: _Cork, transport: Transport, loop: Lo
     assert transport.writes == [b"head body", b" more"]
 
 
-def test_a_head_alone_leaves_in_the_next_turn(cork: _Cork, transport: Transport, loop: Loop) -> None:
+def test_a_head_alone_leaves_in_the_next_turn(cork: Cork, transport: Transport, loop: Loop) -> None:
     cork.write(b"head")
     loop.turn()
     assert transport.writes == [b"head"]
@@ -70,7 +70,7 @@ def test_a_head_alone_leaves_in_the_next_turn(cork: _Cork, transport: Transport,
     assert transport.writes == [b"head", b"body"]
 
 
-def test_a_close_lets_the_head_go_first(cork: _Cork, transport: Transport, loop: Loop) -> None:
+def test_a_close_lets_the_head_go_first(cork: Cork, transport: Transport, loop: Loop) -> None:
     cork.write(b"head")
     cork.close()
     loop.turn()

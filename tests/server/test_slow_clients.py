@@ -23,7 +23,6 @@ STREAM_BYTES = 256 * 1024
 TEXT = "0123456789abcdef " * 960  # 16 kB
 EVENTS = 1500  # 24 MB: more than all socket buffers between the two hold, so that something has to wait
 NO_LAG = MaxLag(0.05, 0.05, 0.05)  # so that a smooth stream of 24 MB ends within a test's patience
-SMALL = 4096  # of the client's receive buffer
 
 
 def long_answer() -> Play:
@@ -45,7 +44,7 @@ def held(gateway: Running) -> int:
 async def test_the_upstream_waits_for_a_client_that_does_not_read_and_then_all_of_it_arrives(mode: str) -> None:
     settings = {"limits": {"stream_bytes": STREAM_BYTES}, "pacing": {"mode": mode, "end": 0.1, "max_lag": NO_LAG}}
     async with ScriptedUpstream(long_answer()) as upstream, serving(settings_for(upstream.url, **settings)) as gateway:
-        async with await Client.to(gateway.port, SMALL) as client:
+        async with await Client.to(gateway.port) as client:
             client.ask(body=chat_body(), headers=FIELDS)
             await client.until(lambda answer: answer.frames)
             client.stop_reading()
@@ -73,7 +72,7 @@ async def test_a_last_frame_that_fills_the_connection_is_followed_by_the_end_of_
     async with (
         ScriptedUpstream(play) as upstream,
         serving(settings_for(upstream.url, **settings)) as gateway,
-        await Client.to(gateway.port, SMALL) as client,
+        await Client.to(gateway.port) as client,
     ):
         client.ask(body=chat_body(), headers=FIELDS)
         client.stop_reading()
@@ -94,7 +93,7 @@ async def test_an_unread_answer_that_is_no_stream_makes_the_upstream_wait_too() 
     async with (
         ScriptedUpstream(play) as upstream,
         serving(settings_for(upstream.url)) as gateway,
-        await Client.to(gateway.port, SMALL) as client,
+        await Client.to(gateway.port) as client,
     ):
         client.ask("GET", "/v1/files/f/content")
         await client.until(lambda answer: answer.frames)
@@ -111,7 +110,7 @@ async def test_no_heartbeat_is_queued_behind_a_write_that_waits() -> None:
     settings = {"limits": {"stream_bytes": STREAM_BYTES}, "pacing": {"mode": "raw"}, "heartbeat": {"every": 0.2}}
     play = Play((*long_answer().writes[:-1], Write(sse([STOP, DONE]))))
     async with ScriptedUpstream(play) as upstream, serving(settings_for(upstream.url, **settings)) as gateway:
-        async with await Client.to(gateway.port, SMALL) as client:
+        async with await Client.to(gateway.port) as client:
             client.ask(body=chat_body(), headers=FIELDS)
             await client.until(lambda answer: answer.frames)
             client.stop_reading()
@@ -136,7 +135,7 @@ async def test_a_client_that_takes_nothing_for_too_long_is_given_up() -> None:
         "heartbeat": {"every": 0.1},
     }
     async with ScriptedUpstream(long_answer()) as upstream, serving(settings_for(upstream.url, **settings)) as gateway:
-        async with await Client.to(gateway.port, SMALL) as client:
+        async with await Client.to(gateway.port) as client:
             client.ask(body=chat_body(), headers=FIELDS)
             await client.until(lambda answer: answer.frames)
             client.stop_reading()
@@ -149,7 +148,7 @@ async def test_other_clients_do_not_notice_one_that_is_slow() -> None:
     async with (
         ScriptedUpstream(long_answer(), plays.events(*words("quick"))) as upstream,
         serving(settings_for(upstream.url, **settings)) as gateway,
-        await Client.to(gateway.port, SMALL) as slow,
+        await Client.to(gateway.port) as slow,
     ):
         slow.ask(body=chat_body(), headers=FIELDS)
         await slow.until(lambda answer: answer.frames)
