@@ -9,8 +9,7 @@ from typing import Final
 
 from benchmarks import loads
 
-_LAST: Final = b"0\r\n\r\n"
-_END: Final = b"\r\n" + _LAST  # with the line end before it, where they come together: a head may end with a 0 too
+_END: Final = b"\r\n0\r\n\r\n"  # with the line end before it: a head may end with a 0 too
 
 
 @dataclass
@@ -37,6 +36,7 @@ class Stream(asyncio.Protocol):
         self._seen = seen
         self._asking = asking
         self._first = True
+        self._tail = b""
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -53,7 +53,8 @@ class Stream(asyncio.Protocol):
                 self._first = False
                 sent_ns = data[at + len(loads.SENT) :].partition(b'"')[0]
                 seen.first_s.append((time.monotonic_ns() - int(sent_ns)) / 1e9)
-        if data.endswith(_END) or data == _LAST:
+        self._tail = data[-len(_END) :] if len(data) >= len(_END) else (self._tail + data)[-len(_END) :]
+        if self._tail == _END:
             seen.ended += 1
             self.transport.close()
 

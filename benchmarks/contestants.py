@@ -1,19 +1,22 @@
-"""What stands in the middle: how each is started on a port, with the same upstream behind it, and whether it is there at all."""
+"""What stands in the middle: how each is started on a port, with the same upstream behind it. Peers are in `peers.py`."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
+ROOT: Final = Path(__file__).resolve().parent.parent
+DIRECT: Final = "direct"
 _STARTS_WITHIN_S: Final = 90.0  # litellm's proxy takes half a minute on a busy machine
 _NGINX: Final = """
 worker_processes 1; daemon off; pid {folder}/nginx.pid; error_log stderr crit;
@@ -28,20 +31,33 @@ http {{
   }}
 }}
 """
-_LITELLM: Final = """
-model_list:
-  - model_name: "*"
-    litellm_params: {{model: "openai/*", api_base: "http://127.0.0.1:{upstream}/v1", api_key: sk-bench}}
-"""
+Upstream = Literal["plain", "tls", "either"]  # benchmarks.upstream, the same with TLS, benchmarks.either
+Command = tuple[list[str], dict[str, str]]  # and what is added to the environment; an empty value takes a variable away
+
+
+class NotThereError(Exception):
+    """It is not installed; the message says what would bring it."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one is started. build: a folder with the `gateway` package that is to run; None: that of this tree."""
+
+    folder: Path
+    port: int
+    upstream: int
+    build: Path | None = None
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """start(folder, port, upstream port) -> command and environment; None where the program is not installed. extra: request fields."""
+    """asks(upstream's port): request fields that it must have. version: of what is installed, for the report."""
 
     name: str
-    start: Callable[[Path, int, int], tuple[list[str], dict[str, str]] | None]
-    extra: bytes = b""
+    start: Callable[[Place], Command]
+    upstream: Upstream = "plain"
+    asks: Callable[[int], bytes] = lambda upstream: b""
+    version: Callable[[], str] = lambda: ""
 
 
 @dataclass
@@ -50,6 +66,7 @@ class Running:
     port: int
     process: subprocess.Popen[bytes]
     started_s: float  # until it took a connection
+    extra: bytes = b""
 
     @property
     def pid(self) -> int:
@@ -64,67 +81,79 @@ class Running:
             self.process.wait()
 
 
-def _nginx(scheme: str = "http") -> Callable[[Path, int, int], tuple[list[str], dict[str, str]] | None]:
-    def start(folder: Path, port: int, upstream: int) -> tuple[list[str], dict[str, str]] | None:
-        program = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
-        if program is None:
-            return None
-        config = folder / f"nginx-{scheme}.conf"
-        config.write_text(_NGINX.format(folder=folder, port=port, upstream=upstream, scheme=scheme))
-        return [program, "-c", str(config), "-e", "stderr"], {}
+def _nginx(scheme: str = "http") -> Callable[[Place], Command]:
+    def start(place: Place) -> Command:
+        config = place.folder / f"nginx-{place.port}.conf"
+        config.write_text(_NGINX.format(folder=place.folder, port=place.port, upstream=place.upstream, scheme=scheme))
+        return [_nginx_program(), "-c", str(config), "-e", "stderr"], {}
 
     return start
 
 
-def _decluster(mode: str, scheme: str = "http") -> Callable[[Path, int, int], tuple[list[str], dict[str, str]] | None]:
-    def start(folder: Path, port: int, upstream: int) -> tuple[list[str], dict[str, str]]:
-        config = folder / f"decluster-{mode}-{scheme}.yaml"
-        trust = f", ca_file: {folder / 'ca.pem'}" if scheme == "https" else ""
+def _nginx_program() -> str:
+    program = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
+    if program is None:
+        raise NotThereError("apt install nginx-light")
+    return program
+
+
+def _nginx_version() -> str:
+    said = subprocess.run([_nginx_program(), "-v"], capture_output=True, text=True, check=False).stderr  # noqa: S603  # our own command
+    found = re.search(r"nginx/([\d.]+)", said)
+    return found[1] if found else ""
+
+
+def _decluster(mode: str, scheme: str = "http", http2: bool = False, interpreted: bool = False) -> Callable[[Place], Command]:
+    def start(place: Place) -> Command:
+        config = place.folder / f"decluster-{place.port}.yaml"
+        more = f", ca_file: {place.folder / 'ca.pem'}" if scheme == "https" else ""
+        more += ", http2: 'true'" if http2 else ""
         config.write_text(
-            f"listen: {{port: {port}}}\nlog: {{level: warning}}\npacing: {{mode: {mode}}}\n"
-            f"upstreams: [{{name: bench, base_url: '{scheme}://127.0.0.1:{upstream}/v1'{trust}}}]\n"
+            f"listen: {{port: {place.port}}}\nlog: {{level: warning}}\npacing: {{mode: {mode}}}\n"
+            f"upstreams: [{{name: bench, base_url: '{scheme}://127.0.0.1:{place.upstream}/v1'{more}}}]\n"
         )
-        return [sys.executable, "-m", "gateway", "serve", "--config", str(config)], {}
+        environment = package(None if interpreted else place.build)
+        return [sys.executable, "-m", "gateway", "serve", "--config", str(config)], environment
 
     return start
 
 
-def _floor(mode: str) -> Callable[[Path, int, int], tuple[list[str], dict[str, str]] | None]:
-    return lambda folder, port, upstream: ([sys.executable, "-m", "benchmarks.floor", str(port), str(upstream), mode], {})
+def package(build: Path | None) -> dict[str, str]:
+    """The environment in which `gateway` is the one of that folder, wherever the process is started."""
+    return {"PYTHONPATH": str((build or ROOT).resolve()), "PYTHONSAFEPATH": "1"}
 
 
-def _plain(folder: Path, port: int, upstream: int) -> tuple[list[str], dict[str, str]]:
-    return [sys.executable, "-m", "benchmarks.plain", str(port), f"http://127.0.0.1:{upstream}"], {}
+def compiled(build: Path) -> int:
+    """Modules of a build that are machine code. RuntimeError where `gateway` would not come from it."""
+    asking = [sys.executable, "-c", "import gateway; print(gateway.__file__)"]
+    said = subprocess.run(asking, env={**os.environ, **package(build)}, cwd="/", capture_output=True, text=True, check=False)  # noqa: S603
+    if said.returncode or not Path(said.stdout.strip()).is_relative_to(build.resolve()):
+        raise RuntimeError(f"there is no `gateway` in {build} that can be imported: {said.stderr.strip()[-200:]}")
+    return sum(1 for _ in (build / "gateway").rglob("*.so"))
 
 
-def _litellm(folder: Path, port: int, upstream: int) -> tuple[list[str], dict[str, str]] | None:
-    program = os.environ.get("BENCH_LITELLM") or shutil.which("litellm")
-    if program is None or not shutil.which(program) or subprocess.run([program, "--help"], capture_output=True).returncode:  # noqa: S603
-        return None  # the package is there without its proxy extra
-    config = folder / "litellm.yaml"
-    config.write_text(_LITELLM.format(upstream=upstream))
-    return [program, "--config", str(config), "--port", str(port), "--host", "127.0.0.1"], {
-        "LITELLM_LOG": "ERROR",
-        "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
-    }
+def _floor(mode: str) -> Callable[[Place], Command]:
+    return lambda place: ([sys.executable, "-m", "benchmarks.floor", str(place.port), str(place.upstream), mode], package(None))
 
 
-def _portkey(folder: Path, port: int, upstream: int) -> tuple[list[str], dict[str, str]] | None:
-    """`npm install @portkey-ai/gateway` somewhere, and BENCH_PORTKEY = the path of its build/start-server.js."""
-    script, node = os.environ.get("BENCH_PORTKEY"), shutil.which("node")
-    if script is None or node is None:
-        return None
-    return [node, script, f"--port={port}", "--headless"], {"NODE_ENV": "production"}
+def _plain(place: Place) -> Command:
+    return [sys.executable, "-m", "benchmarks.plain", str(place.port), f"http://127.0.0.1:{place.upstream}"], package(None)
 
 
-NGINX: Final = Contestant("nginx", _nginx())
+NGINX: Final = Contestant("nginx", _nginx(), version=_nginx_version)
 PACED: Final = Contestant("decluster, paced", _decluster("smooth"))
 RAW: Final = Contestant("decluster, raw", _decluster("raw"))
+INTERPRETED: Final = Contestant("decluster, paced, interpreted", _decluster("smooth", interpreted=True))  # beside a build
 PLAIN: Final = Contestant("Starlette + httpx", _plain)
 BARE: Final = Contestant("bytes passed on unread (uvloop)", _floor("pass"))
 BARE_FRAMES: Final = Contestant("bytes cut into frames unread (uvloop)", _floor("frames"))
-SECURE: Final = (Contestant("nginx", _nginx("https")), Contestant("decluster, paced", _decluster("smooth", "https")))
-PEERS: Final = (Contestant("LiteLLM's proxy", _litellm), Contestant("Portkey's gateway", _portkey))
+SECURE_NGINX: Final = Contestant(NGINX.name, _nginx("https"), "tls")
+SECURE_PACED: Final = Contestant(PACED.name, _decluster("smooth", "https"), "tls")
+SECURE_INTERPRETED: Final = Contestant(INTERPRETED.name, _decluster("smooth", "https", interpreted=True), "tls")
+EITHER_NGINX: Final = Contestant(NGINX.name, _nginx(), "either")
+EITHER_PACED: Final = Contestant(f"{PACED.name}, HTTP/1.1 to the upstream", _decluster("smooth"), "either")
+EITHER_HTTP2: Final = Contestant(f"{PACED.name}, HTTP/2 to the upstream", _decluster("smooth", http2=True), "either")
+EITHER_PLAIN: Final = Contestant(PLAIN.name, _plain, "either")
 
 
 def free_port() -> int:
@@ -133,9 +162,12 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def run(command: list[str], port: int, environment: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
-    """Starts a server and returns once it takes connections."""
-    process = subprocess.Popen(command, env={**os.environ, **(environment or {})}, stdout=subprocess.DEVNULL)  # noqa: S603  # our own commands
+def run(command: list[str], port: int, added: Mapping[str, str], folder: Path) -> subprocess.Popen[bytes]:
+    """Starts a server and returns once it takes connections. RuntimeError with the last that it said, where it does not."""
+    environment = {name: value for name, value in {**os.environ, **added}.items() if value}
+    said = folder / f"said-{port}.txt"
+    with said.open("wb") as file:
+        process = subprocess.Popen(command, env=environment, cwd=folder, stdout=file, stderr=subprocess.STDOUT)  # noqa: S603
     until = time.monotonic() + _STARTS_WITHIN_S
     while time.monotonic() < until and process.poll() is None:
         with socket.socket() as probe:
@@ -143,18 +175,15 @@ def run(command: list[str], port: int, environment: dict[str, str] | None = None
                 return process
         time.sleep(0.02)
     process.kill()
-    raise RuntimeError(f"{command[0]} did not start")
+    process.wait()
+    last = [line for line in said.read_text(errors="replace").splitlines() if line.strip()][-3:]
+    raise RuntimeError(f"{Path(command[0]).name} did not start: {' / '.join(last)}")
 
 
-def start(contestant: Contestant, folder: Path, upstream: int) -> Running | None:
+def start(contestant: Contestant, folder: Path, upstream: int, build: Path | None) -> Running:
+    """NotThereError, or RuntimeError where it is there and does not start."""
     port = free_port()
-    found = contestant.start(folder, port, upstream)
-    if found is None:
-        return None
-    extra = contestant.extra
-    if "Portkey" in contestant.name:  # it is told its upstream with each request
-        extra = b"x-portkey-provider: openai\r\nx-portkey-custom-host: http://127.0.0.1:%d/v1\r\n" % upstream
-    command, environment = found
+    command, environment = contestant.start(Place(folder, port, upstream, build))
     began = time.monotonic()
-    process = run(command, port, environment)
-    return Running(Contestant(contestant.name, contestant.start, extra), port, process, time.monotonic() - began)
+    process = run(command, port, environment, folder)
+    return Running(contestant, port, process, time.monotonic() - began, contestant.asks(upstream))

@@ -1,9 +1,9 @@
 """What HTTP/2 to an upstream costs beside HTTP/1.1: `python -m benchmarks.http2`.
 
-One upstream that speaks both plays the same events, a chunk or a DATA frame each, as a server that flushes after each event does; our
-transport reads them by push, in a process of its own whose CPU time is taken, kernel included. Rounds of the two alternate in one
-run, and the median of each is divided. Three ways of coming: an event at a time; 80 in a segment; and short requests one after the
-other. `--gateway` puts the whole gateway in place of the bare transport, with clients of plain HTTP/1.1 in front of it.
+One upstream that speaks both (`benchmarks/either.py`) plays the same events, a chunk or a DATA frame each; our transport reads them by
+push, in a process of its own whose CPU time is taken, kernel included. Rounds of the two alternate in one run, and the median of each is
+divided. Three ways of coming: an event at a time; 80 in a segment; and short requests one after the other. `--gateway` puts the whole
+gateway in place of the bare transport, with clients of plain HTTP/1.1 in front of it.
 """
 
 from __future__ import annotations
@@ -12,109 +12,17 @@ import argparse
 import asyncio
 import os
 import signal
-import ssl
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import uvloop
-from h2.config import H2Configuration
-from h2.connection import H2Connection
-from h2.events import DataReceived, RequestReceived, StreamEnded
 
-PREFACE: Final = b"PRI * HTTP/2"
-EVENT: Final = (
-    b'data: {"id":"chatcmpl-bench","object":"chat.completion.chunk","created":1790000000,"model":"m","choices":[{"index":0,'
-    b'"delta":{"content":" word"},"finish_reason":null}]}\n\n'
-)
-LAST: Final = EVENT.replace(b'{"content":" word"}', b"{}").replace(b"null", b'"stop"') + b"data: [DONE]\n\n"
-TYPE: Final = (b"content-type", b"text/event-stream")
-
-
-class Way:
-    """every_s between writes of so many events, for so long."""
-
-    def __init__(self, name: str, streams: int, events: int, every_s: float, lasts_s: float) -> None:
-        self.name, self.streams, self.events, self.every_s, self.lasts_s = name, streams, events, every_s, lasts_s
-
-
-WAYS: Final = (
-    Way("trickle", 200, 1, 0.01, 4.0),
-    Way("bursts", 50, 80, 0.1, 4.0),
-    Way("short", 1, 1, 0.0, 4.0),
-)
-
-
-class Upstream(asyncio.Protocol):
-    """Either protocol, by its first bytes. The path says what to play."""
-
-    def __init__(self) -> None:
-        self.h2: H2Connection | None = None
-        self.transport: Any = None
-        self.buffer = b""
-        self.loop = asyncio.get_running_loop()
-        self.paths: dict[int, bytes] = {}
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        if self.h2 is None and not self.buffer and data.startswith(PREFACE):
-            self.h2 = H2Connection(H2Configuration(client_side=False, header_encoding=None))
-            self.h2.initiate_connection()
-        if self.h2 is not None:
-            for event in self.h2.receive_data(data):
-                if isinstance(event, RequestReceived):
-                    self.paths[event.stream_id] = dict(event.headers)[b":path"]
-                elif isinstance(event, DataReceived):
-                    self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
-                elif isinstance(event, StreamEnded):
-                    number = event.stream_id
-                    self.h2.send_headers(number, [(b":status", b"200"), TYPE])
-                    head = self.h2.data_to_send()
-                    frame = len(EVENT).to_bytes(3, "big") + b"\0\0" + number.to_bytes(4, "big") + EVENT
-                    last = len(LAST).to_bytes(3, "big") + b"\0\1" + number.to_bytes(4, "big") + LAST
-                    self.h2.streams[number].end_stream()  # written by hand: h2 would cost more than what is measured
-                    self.play(self.paths.pop(number), head, frame, last)
-            self.transport.write(self.h2.data_to_send())
-            return
-        self.buffer += data
-        while b"}]}" in self.buffer:
-            request, _, self.buffer = self.buffer.partition(b"}]}")
-            head = b"HTTP/1.1 200 OK\r\n%b: %b\r\nTransfer-Encoding: chunked\r\n\r\n" % TYPE
-            chunk = b"%x\r\n%b\r\n" % (len(EVENT), EVENT)
-            self.play(request.split(b" ")[1], head, chunk, b"%x\r\n%b\r\n0\r\n\r\n" % (len(LAST), LAST))
-
-    def play(self, path: bytes, head: bytes, event: bytes, last: bytes) -> None:
-        way = next(way for way in WAYS if way.name.encode() in path)
-        if not way.every_s:
-            self.transport.write(head + event * way.events + last)
-            return
-        self.transport.write(head)
-        until = self.loop.time() + way.lasts_s
-        self.loop.call_later(way.every_s * (id(head) // 16 % 97) / 97, self.step, way, until, event * way.events, last)
-
-    def step(self, way: Way, until: float, events: bytes, last: bytes) -> None:
-        if self.loop.time() >= until:
-            self.transport.write(last)
-            return
-        self.transport.write(events)
-        self.loop.call_later(way.every_s, self.step, way, until, events, last)
-
-
-async def serve() -> None:
-    tls = None
-    if folder := os.environ.get("BENCH_TLS"):
-        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        tls.load_cert_chain(f"{folder}/own.pem")
-        tls.set_alpn_protocols(["h2", "http/1.1"])
-    server = await asyncio.get_running_loop().create_server(Upstream, "127.0.0.1", 0, backlog=4096, ssl=tls)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await asyncio.Event().wait()
+from benchmarks.either import EVENT, WAYS, Way
 
 
 class Count:
@@ -274,12 +182,8 @@ def main() -> None:
     parser.add_argument("--ways", default="trickle,bursts,short")
     parser.add_argument("--gateway", choices=("raw", "smooth"), help="the whole gateway, with this pacing")
     parser.add_argument("--tls", action="store_true", help="under TLS; not with --gateway")
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--read", nargs=3, metavar=("PORT", "WAY", "HTTP2"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.serve:
-        uvloop.run(serve())
-        return
     named = {way.name: way for way in WAYS}
     if arguments.read:
         port, name, http2 = arguments.read
@@ -298,7 +202,7 @@ def main() -> None:
 
 def compare(arguments: argparse.Namespace, named: dict[str, Way]) -> None:
     own = [sys.executable, "-m", "benchmarks.http2"]
-    upstream = subprocess.Popen([*own, "--serve"], stdout=subprocess.PIPE, text=True)  # noqa: S603
+    upstream = subprocess.Popen([sys.executable, "-m", "benchmarks.either"], stdout=subprocess.PIPE, text=True)
     try:
         assert upstream.stdout is not None  # noqa: S101
         port = int(upstream.stdout.readline())

@@ -92,6 +92,11 @@ def _traced(name: str) -> Iterator[tuple[float, bytes]]:
             yield burst["at_ms"] / 1e3, b"".join(events)
 
 
+def kind_of(data: bytes) -> str:
+    """Of the text in a part of a script, as the gateway's promise calls it."""
+    return "reasoning" if b'"reasoning_content"' in data else "content"
+
+
 def events_in(model: str) -> int:
     """Events of one answer that carry text or end it."""
     return 2 + sum(data.count(b"data: ") for _, data in script(model))

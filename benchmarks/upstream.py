@@ -1,25 +1,33 @@
 """The upstream of the benchmarks, in a process of its own: `python -m benchmarks.upstream PORT [PEM]`, with TLS where there is a PEM.
 
 As cheap as Python can do it, since it shares the machine with what is measured; but it takes no part in any figure: only the CPU time of
-what stands in the middle is counted.
+what stands in the middle is counted. Of a request whose prompt is "play NUMBER" it notes when each write was made, so that nobody else is
+blamed for what it wrote late; the model "sent" asks for all that was noted, as JSON of nanoseconds by number, and forgets it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import json
 import re
 import ssl
 import sys
 import time
+from array import array
+from functools import lru_cache
 from typing import Final
 
 from benchmarks import loads
 
 _MODEL: Final = re.compile(rb'"model"\s*:\s*"([^"]+)"')
+_NUMBER: Final = re.compile(rb'"play (\d+)"')
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _HEAD: Final = b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\n"
 _STREAM: Final = _HEAD % b"text/event-stream" + b"transfer-encoding: chunked\r\n\r\n"
-_WHOLE: Final = _HEAD % b"application/json" + b"content-length: %d\r\n\r\n%b" % (len(loads.WHOLE), loads.WHOLE)
+_JSON: Final = _HEAD % b"application/json" + b"content-length: %d\r\n\r\n%b"
+_WHOLE: Final = _JSON % (len(loads.WHOLE), loads.WHOLE)
+_SENT: Final[dict[int, array[int]]] = {}  # by number: when each write was made
 
 
 class Upstream(asyncio.Protocol):
@@ -29,6 +37,7 @@ class Upstream(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._taken = b""
         self._script: tuple[tuple[float, bytes], ...] = ()
+        self._sent: array[int] | None = None
         self._at = 0
         self._began = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -46,30 +55,48 @@ class Upstream(asyncio.Protocol):
                 return
             body, self._taken = self._taken[end + 4 : whole], self._taken[whole:]
             model = _MODEL.search(body)
-            self._answer(model[1].decode() if model else "json")
+            number = _NUMBER.search(body)
+            self._answer(model[1].decode() if model else "json", int(number[1]) if number else None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _answer(self, model: str) -> None:
+    def _answer(self, model: str, number: int | None) -> None:
         if model == "json":
             self._transport.write(_WHOLE)
             return
-        self._script, self._at = loads.script(model), 0
-        self._transport.write(_STREAM + _chunked(loads.OPENING + loads.first_text(time.monotonic_ns())))
+        if model == "sent":
+            told = json.dumps({str(each): list(times) for each, times in _SENT.items()}).encode()
+            _SENT.clear()
+            self._transport.write(_JSON % (len(told), told))
+            return
+        self._script, self._at = segments(model), 0
+        now_ns = time.monotonic_ns()
+        self._sent = None
+        if number is not None:
+            self._sent = _SENT[number] = array("q", (now_ns,))
+        self._transport.write(_STREAM + _chunked(loads.OPENING + loads.first_text(now_ns)))
         self._began = self._loop.time()
         self._timer = self._loop.call_at(self._began + self._script[0][0], self._step)
 
     def _step(self) -> None:
         script, now = self._script, self._loop.time() - self._began
         while self._at < len(script) and script[self._at][0] <= now + 0.0005:
-            self._transport.write(_chunked(script[self._at][1]))
+            if self._sent is not None:
+                self._sent.append(time.monotonic_ns())
+            self._transport.write(script[self._at][1])
             self._at += 1
         if self._at < len(script):
             self._timer = self._loop.call_at(self._began + script[self._at][0], self._step)
         else:
             self._transport.write(b"0\r\n\r\n")
+
+
+@lru_cache(maxsize=64)
+def segments(model: str) -> tuple[tuple[float, bytes], ...]:
+    """The script as it stands on the wire; all streams of a model share it."""
+    return tuple((at_s, _chunked(data)) for at_s, data in loads.script(model))
 
 
 def _chunked(data: bytes) -> bytes:
@@ -82,6 +109,8 @@ async def serve(port: int, pem: str | None = None) -> None:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(pem)
     server = await asyncio.get_running_loop().create_server(Upstream, "127.0.0.1", port, backlog=4096, ssl=tls)
+    gc.freeze()
+    gc.disable()  # nothing here makes cycles worth a pause
     async with server:
         await server.serve_forever()
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from itertools import accumulate
 from typing import Final
 
 import msgspec
@@ -24,8 +23,7 @@ _BLANK: Final = b"\n\n"
 # Characters of a text that need no second look: printable ASCII but for quote and backslash, and for what tags and code begin with.
 _AS_IT_STANDS: Final = rb" !#-;=-\[\]-_a-~"
 _PLAIN: Final = re.compile(rb"[%b]+" % _AS_IT_STANDS)
-_PLAIN_LINES: Final = re.compile(rb"[%b\n]+" % _AS_IT_STANDS)
-_ODD: Final = re.compile(rb"[^%b\n]+" % _AS_IT_STANDS)
+_PLAIN_BYTES: Final = bytes(byte for byte in range(0x80) if _PLAIN.fullmatch(bytes([byte])))
 _FIRST_WIDE: Final = "\x80"
 _FEW_BYTES: Final = 64  # a text of one event is seldom longer: a read with so much more than a template holds several
 _inside: Final = msgspec.json.Decoder(str).decode
@@ -105,21 +103,23 @@ class Alike:
     def _texts(self, whole: bytes, at: int) -> list[bytes]:
         """What stands in the texts' place in the events from `at` on that are alike. A line break in one is for `_Stretch` to see."""
         before, after = self._before or b"", self._after
-        start, end = len(before), len(_BLANK) - len(after)
-        least = start - end
+        ending = after[: -len(_BLANK)]
         if at:
             whole = whole[at:]
-        # Events of one line each, as nearly all are: every other line is blank, and one character is found faster than two.
-        texts = [line[start:end] if len(line) >= least else b"" for line in whole.split(b"\n")[:-1:2]]
+        texts: list[bytes] = []
+        start, follows = len(before), len(_BLANK) + len(before)
+        while (line_end := whole.find(b"\n", start)) >= 0:  # events of one line each, as nearly all are
+            end = line_end - len(ending)
+            texts.append(whole[start:end] if end > start else b"")
+            start = line_end + follows
         # One comparison for all: put together again they are what came. Else the first that is not alike is looked for.
         if whole.endswith(after) and whole[len(before) : len(whole) - len(after)] == self._glue.join(texts):
             return texts
-        ending = after[: -len(_BLANK)]
-        texts = []
+        texts.clear()
         for event in whole.split(_BLANK)[:-1]:
-            if not (event.startswith(before) and event.endswith(ending)) or len(event) < least:
+            if not (event.startswith(before) and event.endswith(ending)) or len(event) < len(before) + len(ending):
                 break
-            texts.append(event[start:end])
+            texts.append(event[len(before) : len(event) - len(ending)])
         return texts
 
     def leaving(self, whole: bytes, at: int, texts: list[bytes]) -> tuple[bytes, int, int]:
@@ -147,12 +147,11 @@ class _Stretch:
         self._weights = [len(text) * _TOKENS_A_BYTE for text in texts]
         if not all(texts):
             del texts[texts.index(b"") :]  # an event that says nothing
-        lines = b"\n".join(texts)
-        if lines.count(b"\n") >= len(texts) > 0:  # a line break within one: they are no strings
+        odd = b"\n".join(texts).translate(None, _PLAIN_BYTES)  # of each text what needs a look, and what stands between texts
+        if odd.count(b"\n") >= len(texts) > 0:  # a line break within one: they are no strings
             texts.clear()
-            return
-        if tail[-1:] >= _FIRST_WIDE or _PLAIN_LINES.fullmatch(lines) is None:
-            self._look(lines)
+        elif tail[-1:] >= _FIRST_WIDE or len(odd) >= len(texts):
+            self._look(odd.split(b"\n"))
             self._join()
 
     def skimmed(self, alike: Alike, whole: bytes, at: int, single: Single) -> Skimmed | None:
@@ -161,8 +160,13 @@ class _Stretch:
             return None
         raw, around, stop = alike.leaving(whole, at, texts)
         tail = self._text(count - 1)
-        offsets = list(accumulate([len(text) + around for text in texts], initial=0))
-        sums = list(accumulate(self._weights[:count], initial=0.0))
+        offsets, sums = [0], [0.0]
+        size, tokens = 0, 0.0
+        for text, weight in zip(texts, self._weights, strict=False):
+            size += len(text) + around
+            offsets.append(size)
+            tokens += weight
+            sums.append(tokens)
         last = None
         if self.last is not None:
             weight = self._weights[count - 1]
@@ -187,14 +191,11 @@ class _Stretch:
     def _before(self, index: int) -> str:
         return self._text(index - 1) if index else self._tail
 
-    def _look(self, lines: bytes) -> None:
-        """Decodes what is not plain, weighs it, and shortens the texts where they cannot be taken. `lines`: a text each."""
+    def _look(self, unplain: list[bytes]) -> None:
+        """Decodes what is not plain, weighs it, and shortens the texts where they cannot be taken. `unplain`: what is not, of each."""
         texts, odd = self._texts, self._odd
-        index = seen = 0
-        for found in _ODD.finditer(lines):
-            index += lines.count(b"\n", seen, found.start())
-            seen = found.start()
-            if index in odd:
+        for index, rest in enumerate(unplain):
+            if not rest:
                 continue
             text = _string(texts[index])
             if text is None:

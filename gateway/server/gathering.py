@@ -24,7 +24,7 @@ _STALE = frozenset({b"content-type", b"content-length", b"content-encoding"})  #
 
 async def pass_gathered(call: Call, response: httpx.Response, dialect: type[Dialect]) -> None:
     """A stream, added up to the one answer that was asked for. Refused where it is none, or is cut short."""
-    body = await _whole(call, response)
+    body = await _whole(call, response, _speaks)
     try:
         for coding in reversed(codings(headers.first(response.headers.raw, b"content-encoding"))):
             body = Decompressor(coding, call.gateway.settings.limits.event_bytes).feed(body)
