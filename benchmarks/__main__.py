@@ -9,6 +9,7 @@ that was not named.
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import subprocess
 import sys
@@ -77,9 +78,9 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--scale", type=int, nargs="+", metavar="N", help="streams at once, instead of " + " ".join(map(str, scale.STREAMS))
     )
-    parser.add_argument(
-        "--build", type=Path, metavar="DIR", help="a folder with the `gateway` package that is to run; this tree's runs beside it"
-    )
+    builds = parser.add_mutually_exclusive_group()
+    builds.add_argument("--compiled", action="store_true", help="compile this tree (hatch_build.py) and run that, with the tree beside it")
+    builds.add_argument("--build", type=Path, metavar="DIR", help="the same with a folder that holds a `gateway` package already")
     parser.add_argument("--out", type=Path, help=f"instead of {OUT.relative_to(ROOT)}")
     return parser.parse_args()
 
@@ -89,7 +90,17 @@ def arguments(given: argparse.Namespace, count: int) -> Sequence[str]:
     out = ["--quick"] if given.quick else ["--rounds", str(count)]
     out += ["--only", *given.only] if given.only else []
     out += ["--scale", *map(str, given.scale)] if given.scale else []
+    if given.compiled:
+        return [*out, "--compiled"]
     return [*out, "--build", "DIR"] if given.build else out
+
+
+def compile_into(folder: Path) -> Path:
+    """The compiled build of this tree, as pip makes it."""
+    say("compiling")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), str(ROOT)]
+    subprocess.run(command, env={**os.environ, "HATCH_BUILD_HOOK_ENABLE_CUSTOM": "true"}, check=True)  # noqa: S603  # our own
+    return folder
 
 
 async def main() -> int:
@@ -104,13 +115,14 @@ async def main() -> int:
         NGINX.version()
     except NotThereError as problem:
         raise SystemExit(f"nginx is what all is compared with: {problem}") from None
-    built = contestants.compiled(given.build or ROOT)
-    if given.build and contestants.compiled(ROOT):
+    if (given.build or given.compiled) and contestants.compiled(ROOT):
         raise SystemExit(
             "this tree's own modules are compiled in place: delete gateway/**/*.so, or what is called interpreted would not be"
         )
     with tempfile.TemporaryDirectory() as name, upstreams(Path(name)) as behind:
-        bench = Bench(Path(name), behind, count, given.quick, given.build)
+        build = compile_into(Path(name) / "build") if given.compiled else given.build
+        built = contestants.compiled(build or ROOT)
+        bench = Bench(Path(name), behind, count, given.quick, build)
         tables = await take(bench, sections)
     text = "\n".join([report.head(count, arguments(given, count), versions(bench.absent), built), *tables])
     out = given.out or (None if given.only or given.scale else OUT)

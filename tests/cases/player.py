@@ -80,7 +80,7 @@ async def play(case: Case, scratch: Path) -> Outcome:
 async def _ask(case: Case, gateway: Running, upstream: ScriptedUpstream | PlayedHttp2) -> tuple[list[Answer], float | None]:
     client, answers, left_at = case.client, [], None
     for turn in range(case.expect.get("repeat", 1)):
-        async with await Client.to(gateway.port, 4096 if "stop_reading_after_bytes" in client else None) as connection:
+        async with await Client.to(gateway.port) as connection:
             await _send(case.request, connection)
             answers.append(connection.answer)
             if "disconnect_after_ms" in client:

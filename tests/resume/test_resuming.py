@@ -478,7 +478,7 @@ async def test_what_a_live_viewer_lost_is_lost_for_all_and_said_in_the_stream() 
     play = Play((Write(sse([ROLE])), *body, Write(sse([STOP, DONE]))))
     settings = {"overflow": "drop_oldest", "limits": {"stream_bytes": 2**16}, "pacing": {"mode": "raw"}}
     async with ScriptedUpstream(play) as upstream, serving(settings_for(upstream.url, **settings)) as gateway:
-        async with await Client.to(gateway.port, 4096) as client:
+        async with await Client.to(gateway.port) as client:
             client.ask(body=chat_body(), headers=KEYED)
             await client.until(lambda answer: answer.frames)
             client.stop_reading()

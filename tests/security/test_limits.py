@@ -175,7 +175,7 @@ async def test_who_takes_nothing_of_an_answer_is_left() -> None:
     """Also of one that is no stream: else a client that never reads holds the upstream's connection for ever."""
     large = plays.Play(tuple(plays.Write(b"x" * 65_536) for _ in range(400)), fields=plays.JSON, framing="chunked")
     async with ScriptedUpstream(large) as upstream, serving(settings_for(upstream.url, clocks={"client_stall": 0.1})) as gateway:
-        client = await Client.to(gateway.port, receive_bytes=4096)
+        client = await Client.to(gateway.port)
         client.stop_reading()
         client.write(head("GET", "/v1/files/f/content", [("host", "localhost")]))
         await upstream.asked()

@@ -1,10 +1,14 @@
-"""An event loop's clock and timers, without the loop: time passes when the test says so."""
+"""Event loops on a virtual clock: clock and timers alone, where time passes when the test says so; or whole, where it leaps to what is next."""
 
 from __future__ import annotations
 
+import asyncio
 import heapq
-from collections.abc import Callable
-from typing import Any
+import selectors
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
 
 
 class Timer:
@@ -51,3 +55,33 @@ class VirtualLoop:
     @property
     def waiting(self) -> int:
         return sum(not timer.cancelled for timer in self.timers)
+
+
+class _Leaping(selectors.SelectSelector):
+    """Waits for nothing: what would be waited is put on the clock."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        ready = super().select(0)
+        if not ready:
+            assert timeout is not None, "all wait, and nothing will happen any more"
+            self.now += timeout
+        return ready
+
+
+class LeapingLoop(asyncio.SelectorEventLoop):
+    """A whole event loop on a virtual clock, for coroutines that wait for time and for each other, not for sockets."""
+
+    def __init__(self) -> None:
+        self._leaping = _Leaping()
+        super().__init__(self._leaping)
+
+    def time(self) -> float:
+        return self._leaping.now
+
+
+def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """To its end, on a loop of its own whose clock begins at 0."""
+    with asyncio.Runner(loop_factory=LeapingLoop) as runner:
+        return runner.run(coroutine)
