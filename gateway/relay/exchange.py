@@ -98,13 +98,12 @@ class Exchange:
         if isinstance(response, Failure):
             self.failed(response)
             return
-        passing = self._passing
-        if passing is not None and not 200 <= response.status_code < 300 and not self._outlet.status and not self._committed:
+        if self._passing is not None and not 200 <= response.status_code < 300 and not self._outlet.status and not self._committed:
             self._vigil.clear()  # from here on it is a plain answer, without heartbeats
             self._passed_status = response.status_code
             self.stream.failure = Failure("upstream_error", "the upstream refused", response.status_code)
             try:
-                await passing(response)
+                await self._passing(response)
             except httpx.TransportError as error:  # and the client's message is left unfinished, which tells it so
                 self.stream.failure = in_the_answer(error)
             self._finish()
