@@ -20,8 +20,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import trustme
-import uvloop
+try:
+    import trustme
+    import uvloop
+except ImportError as error:
+    raise SystemExit(f"{error.name} is missing: pip install -e '.[test]'") from None
 
 from benchmarks import contestants, report, scale
 from benchmarks.bench import Bench, say

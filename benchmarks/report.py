@@ -14,7 +14,7 @@ Plays = dict[str, list[Play]]  # by contestant, a play a round
 
 HEAD: Final = """# What the gateway costs
 
-Made by `python -m benchmarks {arguments}`; nothing here is written by hand. {machine}
+Made by `python -m benchmarks {arguments}` (after `pip install -e '.[test]'`, with nginx); nothing here is written by hand. {machine}
 
 CPU time of what stands in the middle, kernel included, by the scheduler's books; clients and upstream are other processes. Rounds of
 all contestants alternate in one run, and each figure is the median of {rounds} rounds, so the *ratios* can be taken again:

@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import NoReturn
 
 from gateway import __version__
@@ -59,7 +60,7 @@ def _parser() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"decluster {__version__}")
+    parser.add_argument("--version", action="version", version=f"decluster {__version__} ({_build()})")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add_serve(commands)
     add_simulate(commands)
@@ -70,6 +71,12 @@ def _parser() -> Parser:
     add_key(commands)
     add_cost(commands)
     return parser
+
+
+def _build() -> str:
+    """Of the two that there are (hatch_build.py); found without importing any of it."""
+    spec = find_spec("gateway.piece")
+    return "pure Python" if spec is None or (spec.origin or "").endswith((".py", ".pyc")) else "compiled"
 
 
 def _refuse_rest(parser: argparse.ArgumentParser, rest: list[str]) -> NoReturn:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gateway import __version__
+from gateway import __version__, piece
 from gateway.cli import explain, main
 from gateway.config import loads
 from gateway.settings import Listen, Log
@@ -71,9 +71,10 @@ def test_the_help_names_the_defaults_that_are_so(capsys: pytest.CaptureFixture[s
         assert f"(default {default})" in text
 
 
-def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_says_which_build_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"], {}) == 0
-    assert capsys.readouterr().out == f"decluster {__version__}\n"
+    build = "pure Python" if piece.__file__.endswith(".py") else "compiled"
+    assert capsys.readouterr().out == f"decluster {__version__} ({build})\n"
 
 
 @pytest.mark.parametrize(
