@@ -6,13 +6,22 @@ Knows of a uvicorn cycle what a chunked body needs; nothing of requests.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import socket
+import struct
+from collections.abc import Callable
+from typing import Any, Final
+
+_AT_ONCE: Final = struct.pack("ii", 1, 0)  # SO_LINGER: closing resets
 
 
 class Cork:
-    """What a response is written to. Its head leaves with what is written next, in one write, at the latest in the loop's next turn."""
+    """What a response is written to. Its head leaves with what is written next, in one write, at the latest in the loop's next turn.
 
-    __slots__ = ("_loop", "_transport", "head", "is_closing", "through")
+    lacks: for a response whose end is the connection's, whether something of it is missing when it is closed: the client must not take that
+    for the end (RFC 9112, 8), so the connection is reset.
+    """
+
+    __slots__ = ("_loop", "_transport", "head", "is_closing", "lacks", "through")
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -20,6 +29,7 @@ class Cork:
         self.is_closing = transport.is_closing
         self.through = transport.write  # for what comes once the head has left
         self.head: bytes | None = b""  # None: it has left
+        self.lacks: Callable[[], bool] | None = None
 
     def write(self, data: bytes) -> None:
         head = self.head
@@ -32,6 +42,10 @@ class Cork:
 
     def close(self) -> None:
         self._pull()
+        if self.lacks is not None and self.lacks():
+            peer = self._transport.get_extra_info("socket")
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+            self._transport.abort()
         self._transport.close()
 
     def _pull(self) -> None:

@@ -7,7 +7,7 @@ is taken out of the head before it is parsed.
 A stream's frames do not go through `send`: among the scope's extensions, under DIRECT, `body` gives a shorter way (cork.py). A response's
 head waits for what follows it in the same turn, so that a short answer is one write, and so is a stream's head with its first token.
 
-HTTP/1.0 knows no chunks (RFC 9112, 6.1): such a client's answer ends with the connection.
+HTTP/1.0 knows no chunks (RFC 9112, 6.1): such a client's answer ends with the connection, and one that is cut with a reset.
 """
 
 from __future__ import annotations
@@ -43,6 +43,11 @@ def _body_of(cycle: ref[RequestResponseCycle], cork: Cork) -> Short | None:
     return None if found is None else Short(found, cork)
 
 
+def _lacks(cycle: ref[RequestResponseCycle]) -> bool:
+    found = cycle()
+    return found is not None and found.response_started and not found.response_complete
+
+
 class Protocol(Incoming):
     """A head that comes in several reads is passed as it is: clients that make such offers send theirs in one."""
 
@@ -58,5 +63,7 @@ class Protocol(Incoming):
             self.cycle.chunked_encoding, self.cycle.expected_content_length, self.cycle.keep_alive = False, _Open(2**62), False
         if self.cycle is not None:
             self.cycle.transport = cork = Cork(self.transport, self.loop)  # type: ignore[assignment]  # all of it that a cycle uses
-            # weak: the cycle holds the scope, and what holds itself is left to the garbage collector
+            # weak: the cycle holds the scope and the cork, and what holds itself is left to the garbage collector
+            if self.scope["http_version"] == "1.0":
+                cork.lacks = partial(_lacks, ref(self.cycle))
             self.scope["extensions"] = {DIRECT: {"body": partial(_body_of, ref(self.cycle), cork)}}
