@@ -17,6 +17,7 @@ from gateway.errors import Failure
 from gateway.settings import Clocks
 from gateway.stream.clockwork import NEVER, Clockwork
 from gateway.stream.endings import SILENT
+from gateway.upstream.body import Body
 
 Head = TypeVar("Head")
 
@@ -32,7 +33,7 @@ class Overdue(httpx.ReadTimeout):
 class Parts:
     """The body of an answer whose head has come, as `async for` reads it; raises Overdue. Who iterates closes the answer."""
 
-    __slots__ = ("_clockwork", "_heard", "_loop", "_parts", "_says")
+    __slots__ = ("_body", "_clockwork", "_heard", "_loop", "_parts", "_says")
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class Parts:
     ) -> None:
         """`began`: the request, in loop time. `says`: whether a part is a sign of life."""
         assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101  # what an async transport gives
+        self._body = response.stream if isinstance(response.stream, Body) else None  # which knows what is there
         self._parts = aiter(response.stream)
         self._loop = loop
         self._says = says
@@ -58,12 +60,15 @@ class Parts:
         clockwork = self._clockwork
         if self._heard:
             clockwork.heard = self._loop.time()  # what has passed since was the client's
-        at = clockwork.wakeup(wants_upstream=True)
-        try:
-            async with asyncio.timeout_at(None if at == NEVER else at):  # what is there already is given, however late it is
-                part = await anext(self._parts)
-        except TimeoutError:
-            raise Overdue(clockwork.late(at) or SILENT) from None
+        if self._body is not None and self._body.ready:  # what is there already is given, however late it is, and needs no timer
+            part = await anext(self._parts)
+        else:
+            at = clockwork.wakeup(wants_upstream=True)
+            try:
+                async with asyncio.timeout_at(None if at == NEVER else at):
+                    part = await anext(self._parts)
+            except TimeoutError:
+                raise Overdue(clockwork.late(at) or SILENT) from None
         self._heard = self._says(part)
         if self._heard:
             clockwork.content_came()
@@ -72,9 +77,11 @@ class Parts:
 
 async def in_time(head: Awaitable[Head], clocks: Clocks, began: float) -> Head | Failure:
     """The head of an answer, or that `clocks.total` was over before it came."""
-    at = NEVER if clocks.total is None else began + clocks.total
+    if clocks.total is None:
+        return await head
+    at = began + clocks.total
     try:
-        async with asyncio.timeout_at(None if at == NEVER else at):
+        async with asyncio.timeout_at(at):
             return await head
     except TimeoutError:
         late = Clockwork(began, clocks, NEVER).late(at)

@@ -130,6 +130,11 @@ class Body(httpx.AsyncByteStream):
         """Closes the connection unless the message is over already, and forgets what was not read. Never fails, never waits."""
         self.abort()
 
+    @property
+    def ready(self) -> bool:
+        """Whether a part, or the end, is there already."""
+        return bool(self._held) or self._ended
+
     # For the connection.
 
     def hold(self, chunk: bytes) -> None:
