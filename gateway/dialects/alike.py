@@ -113,7 +113,7 @@ class Alike:
             texts.append(whole[start:end] if end > start else b"")
             start = line_end + follows
         # One comparison for all: put together again they are what came. Else the first that is not alike is looked for.
-        if whole.endswith(after) and whole[len(before) : len(whole) - len(after)] == self._glue.join(texts):
+        if self._is_around(whole, before) and whole[len(before) : len(whole) - len(after)] == self._glue.join(texts):
             return texts
         texts.clear()
         for event in whole.split(_BLANK)[:-1]:

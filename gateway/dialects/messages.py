@@ -194,7 +194,7 @@ def _added_up(events: Iterable[Event]) -> bytes | Failure | None:
         if kind == "message" and "content" in data:  # it was a whole message after all, in an event
             return event.data
         if kind == "message_start":
-            message = data["message"]
+            message = _object(data["message"])
         elif kind == "content_block_start":
             message.setdefault("content", []).append(data["content_block"])
         elif kind == "content_block_delta":
@@ -208,6 +208,12 @@ def _added_up(events: Iterable[Event]) -> bytes | Failure | None:
     whole = {key: jsontext.dump(value) for key, value in message.items()}
     whole["content"] = jsontext.array([_block_with(block, inputs.get(at)) for at, block in enumerate(blocks)])
     return jsontext.join(whole)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError("an object was expected")
+    return value
 
 
 def _block_with(block: dict[str, Any], text: str | None) -> bytes:

@@ -167,11 +167,12 @@ class OfMessages(Seam):
 
     def take(self, event: Event) -> list[Event]:
         try:
-            top: dict[str, Any] = jsontext.value(event.data)
-            kind = top.get("type")
-        except (ValueError, AttributeError):
+            top = jsontext.value(event.data)
+        except ValueError:
             return [event]
-        index = top.get("index")
+        if not isinstance(top, dict):
+            return [event]
+        kind, index = top.get("type"), top.get("index")
         if kind == "message_start":
             return []
         if not isinstance(index, int):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from gateway.dialects.base import FAULTS
 from gateway.wire import jsontext
 from gateway.wire.sse import Event
 
@@ -50,11 +51,15 @@ class Trail:
             top = jsontext.value(event.data)
         except ValueError:
             return
-        if isinstance(top, dict):
+        if not isinstance(top, dict):
+            return
+        try:
             if "choices" in top:
                 self._chunk(top, event.data)
             elif isinstance(top.get("type"), str):
                 self._typed(top["type"], top)
+        except FAULTS:  # a member of a type that nobody sends
+            self.odd = True
 
     def _say(self, text: str) -> None:
         self._parts.append(text)
@@ -72,6 +77,7 @@ class Trail:
             self.first = {name: members[name] for name in ("id", "created") if name in members}
         choices = top["choices"]
         if not isinstance(choices, list):
+            self.odd |= choices is not None
             return
         for choice in choices:
             if not isinstance(choice, dict) or choice.get("index", 0) != 0:
@@ -96,9 +102,13 @@ class Trail:
             self._blocks += block.get("type") == "text"
             self.odd |= block.get("type") not in ("text", "thinking", "redacted_thinking") or self._blocks > 1
             self.inside = block.get("type") == "text"
-            self.block = top.get("index", 0)
-            if self.inside and block.get("text"):
-                self._say(block["text"])
+            index, text = top.get("index", 0), block.get("text") or ""
+            if not isinstance(index, int) or not isinstance(text, str):
+                self.odd = True
+                return
+            self.block = index
+            if self.inside and text:
+                self._say(text)
         elif kind == "content_block_delta":
             delta = top.get("delta") or {}
             if delta.get("type") == "text_delta":

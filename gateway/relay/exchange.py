@@ -59,6 +59,7 @@ class Exchange:
         self._vigil = Vigil(loop, stream, self._outlet, settings.clocks.client_stall, self)
         self._pursuit: Pursuit | None = None
         self._committed = False
+        self._fault: BaseException | None = None  # as an exception of `done` it would come without its traceback, once compiled
         self._passing: Callable[[httpx.Response], Awaitable[None]] | None = None
         self.opening = Opening(stream)
         self.done: asyncio.Future[None] = loop.create_future()
@@ -75,14 +76,15 @@ class Exchange:
         renewed: Callable[[], Dialect],
         response: httpx.Response | None = None,
     ) -> None:
-        """Stream the upstream's answer to the end, `response` or what the tries bring. `passing` takes over an answer that is to be passed
-        on as it is. `renewed` gives the dialect of a further attempt."""
+        """Stream `response`, or what the tries bring. `passing` takes over what passes as it is; `renewed`: a next attempt's dialect."""
         self._passing = passing
         self._pursuit = Pursuit(self._loop, tries, self, self._limits.event_bytes, renewed, self.mending)
         self._pursuit.begin(response)
         self._arm()
         try:
             await self.done
+            if self._fault is not None:
+                raise self._fault
         finally:
             self._let_go()
             self._outlet.close()
@@ -92,7 +94,7 @@ class Exchange:
             else:
                 tries.over(self.stream.failure)
             # So that all of it is freed at once, and not by the garbage collector.
-            self._pursuit = self.spent = self.mending = self._passing = None
+            self._pursuit = self.spent = self.mending = self._passing = self._fault = None
 
     async def answered(self, response: httpx.Response | Failure) -> None:
         if isinstance(response, Failure):
@@ -278,10 +280,9 @@ class Exchange:
 
     def crashed(self, error: BaseException) -> None:
         """A fault of ours in a callback: `run` raises it, and the client's message is left unfinished."""
-        if not self.done.done():
-            self.done.set_exception(error)
+        self._fault = self._fault or error
         self.stream.failure = Failure("internal", "The gateway failed.")
-        self._let_go()
+        self._finish()
 
     def _finish(self) -> None:
         self._vigil.clear()

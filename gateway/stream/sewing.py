@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from gateway.dialects.base import FAULTS
 from gateway.dialects.seams import Seam
 from gateway.dialects.trails import Trail
 from gateway.errors import Failure
@@ -62,9 +63,15 @@ class Sewing:
     def take(self, events: list[Event]) -> list[Event]:
         """The upstream's events as the client's stream goes on with them."""
         if self._seam is not None:
-            events = [each for event in events for each in self._seam.take(event)]
+            events = [each for event in events for each in self._sewn_to(self._seam, event)]
         self._note(events)
         return events
+
+    def _sewn_to(self, seam: Seam, event: Event) -> list[Event]:
+        try:
+            return seam.take(event)
+        except FAULTS:  # members of types that nobody sends: the dialect will say what to make of it
+            return [event]
 
     @property
     def just_sewn(self) -> bool:

@@ -64,8 +64,9 @@ def of_a_failure(fields: Iterable[tuple[bytes, bytes]], own: Iterable[tuple[byte
 
 def first(fields: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
     """The first value of a field, or None."""
+    size = len(name)
     for field, value in fields:
-        if field.lower() == name:
+        if len(field) == size and field.lower() == name:
             return value
     return None
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as some
 
 from gateway.dialects.seams import LOOKED_AT_CHARS, AfterNumber, OfChoices, OfMessages, Overlap
 from gateway.dialects.trails import TEXT_CHARS, Trail
+from gateway.stream.sewing import Sewing
 from gateway.wire.sse import Event, render
 from support.chunks import ROLE, STOP, call, chunk
 
@@ -229,3 +230,25 @@ def test_messages_go_on_in_the_open_block_and_number_what_follows() -> None:
 def test_events_that_were_there_are_dropped_by_their_number() -> None:
     out = through(AfterNumber(4), typed(type="a", sequence_number=4), typed(type="b", sequence_number=5), typed(type="c"))
     assert [each["type"] for each in out] == ["b", "c"]
+
+
+ODD = [
+    '{"choices":[{"index":0,"delta":"x"}]}', '{"choices":[{"index":0,"delta":[1]}]}', '{"choices":{"index":0}}',
+    typed(type="content_block_start", index="0", content_block={"type": "text", "text": ""}),
+    typed(type="content_block_start", index=0, content_block="x"), typed(type="content_block_start", index=0, content_block={"type": "text", "text": ["a"]}),
+    typed(type="content_block_delta", index=0, delta="x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("data", ODD)
+def test_an_answer_with_members_of_odd_types_is_not_gone_on_with(data: str) -> None:
+    trail = trail_of(data, say("text") if "block" in data else '{"choices":[{"index":0,"delta":{"content":"text"}}]}')
+    assert not trail.may_continue
+
+
+@pytest.mark.parametrize("data", [*ODD, "1", "null", '"x"', "[1]", typed(type="content_block_delta", index=None, delta={})])
+@pytest.mark.parametrize("seam", [OfChoices, OfMessages])
+def test_behind_a_seam_events_of_odd_types_are_left_to_the_dialect(seam: Any, data: str) -> None:
+    sewing = Sewing(Trail())
+    sewing.begin(seam(trail_of(say("text"))), b"")
+    assert len(sewing.take([event(data)])) <= 1

@@ -16,12 +16,15 @@ from gateway.dialects import Dialect
 from gateway.dialects.base import FAULTS
 from gateway.dialects.choices import ChoicesDialect
 from gateway.dialects.reforms import Wish
+from gateway.dialects.seams import OfChoices, OfMessages, Seam
+from gateway.dialects.trails import Trail
 from gateway.errors import Failure
 from gateway.policy.controls import Carried, controls_of
 from gateway.policy.stripping import stripped, unwrapped
 from gateway.server.asking import Refused, understand
 from gateway.settings import Reasoning, Upstream
 from gateway.stream import Phase
+from gateway.stream.sewing import Sewing
 from gateway.upstream.frames import BadFrame, Reader
 from gateway.upstream.targets import Target, api_path
 from gateway.wire import jsontext
@@ -81,6 +84,24 @@ class Gathered:
         assert isinstance(whole, Failure) or json.loads(whole) is not None
         events = self.dialect.as_stream(chance.choice((b"application/json", b"text/html", b"")), data)
         assert isinstance(events, Failure) or len(events) <= 4096 + 8 * len(data)
+
+
+@dataclass(frozen=True)
+class Sewn:
+    """A stream that goes on behind a seam: whatever comes on either side of it, nothing raises."""
+
+    seam: Callable[[Trail], Seam]
+
+    def __call__(self, data: bytes, chance: random.Random) -> None:
+        sewing = Sewing(Trail(("think",)))
+        decoder = Decoder(EVENT_BYTES)
+        events = [*decoder.feed(data), *decoder.close()]
+        at = chance.randrange(len(events) + 1)
+        assert sewing.take(events[:at]) == events[:at]
+        assert sewing.trail is not None
+        assert sewing.trail.may_continue in (True, False)
+        sewing.begin(self.seam(sewing.trail), b"")
+        assert all(event.raw.endswith(b"\n\n") for event in sewing.take(events[chance.randrange(at + 1) :]))
 
 
 def sse(data: bytes, chance: random.Random) -> None:
@@ -222,6 +243,8 @@ ALL: Final[dict[str, tuple[Callable[[bytes, random.Random], None], Callable[[], 
     ),
     "codings": (codings, compressed),
     **{f"stream {name}": (Streamed(made), lambda name=name: streams(name)) for name, made in BY_NAME.items()},  # type: ignore[misc]
+    "seam chat": (Sewn(OfChoices), lambda: streams("chat")),
+    "seam messages": (Sewn(OfMessages), lambda: streams("messages")),
     **{f"answer {name}": (Gathered(made), lambda name=name: streams(name)) for name, made in BY_NAME.items()},  # type: ignore[misc]
 }
 FAULTS_OF_DIALECTS: Final = FAULTS  # which `read` may raise; the machine makes a failure of each

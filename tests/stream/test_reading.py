@@ -147,3 +147,14 @@ def test_an_event_of_a_run_that_is_too_heavy_is_cut_by_itself() -> None:
     parts = head.cut(2.0)
     assert parts is not None
     assert "".join(json.loads(part.data[6:])["choices"][0]["delta"]["content"] for part in parts) == heavy
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["in one read", "in reads of their own"])
+def test_an_event_in_which_both_ends_of_the_template_share_a_quote_is_read(together: bool) -> None:
+    """Its string lacks its end, so that it is no JSON; cut out by the template it would have less than no text."""
+    alike = event("hi")
+    torn = alike.replace(b'"content":"hi"', b'"content":"')
+    dialect = Chat()
+    said(dialect, [ROLE + alike, *([alike + torn] if together else [alike, torn])], True)
+    assert dialect.failure is not None
+    assert dialect.failure.code == "upstream_bad_event"
