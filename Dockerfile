@@ -1,4 +1,4 @@
-# Two stages: the wheels are built where the tools for them are, and the image that runs holds only what it needs to run.
+# Two stages: the wheels are built where the compiler is, and the image that runs holds only what it needs to run.
 #   docker build -t decluster .
 #   docker run --rm -p 127.0.0.1:8080:8080 -e DECLUSTER_UPSTREAM=https://api.openai.com/v1 decluster
 # Or with a file: -v ./decluster.yaml:/etc/decluster.yaml:ro -e DECLUSTER_CONFIG=/etc/decluster.yaml
@@ -10,12 +10,14 @@ FROM ${BASE} AS build
 ARG SOURCE_DATE_EPOCH
 # redis: what several replicas need. otel: spans, 14 MB more.
 ARG EXTRAS=redis
-# hadolint ignore=DL3008 # whichever strip this Debian has
-RUN apt-get update && apt-get install -y --no-install-recommends binutils && rm -rf /var/lib/apt/lists/*
+# hadolint ignore=DL3008 # whichever compiler and strip this Debian has; Python's headers come with the base
+RUN apt-get update && apt-get install -y --no-install-recommends binutils gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY gateway ./gateway
-# Wheels bring what debuggers need, 40 MB of it. Compiled here, since nothing can be written later; by content, so that no file's time is in it.
+# The stream's path as native code (hatch_build.py), a few minutes; "false" leaves it to Python.
+ARG HATCH_BUILD_HOOK_ENABLE_CUSTOM=true
+# Wheels bring what debuggers need, 40 MB of it. Bytecode is made here, since nothing can be written later; by content, so that no file's time is in it.
 # hadolint ignore=DL3013 # the project itself; the ranges of what it needs stand in pyproject.toml
 RUN pip install --no-cache-dir --no-compile --prefix=/install ".[${EXTRAS}]" \
  && find /install -name '*.so*' -type f -exec strip --strip-unneeded {} + \

@@ -1,10 +1,11 @@
 """The Dockerfile without Docker: its steps done in a clean Debian tree, and what comes of it run as a container runtime would.
 
-    sudo python tests/deploy/image.py            # with debootstrap; about three minutes, a gigabyte of temporary files
+    sudo python tests/deploy/image.py            # with debootstrap; about five minutes, a gigabyte of temporary files
 
-As root on Linux. The base is a Debian of that name (--suite) with Python where the official image has it, /usr/local. Each stage is a copy of
-it, each RUN a chroot. Then, in namespaces of their own (network, mounts, processes): the read-only tree, user 10001, the program as process 1,
-the image's own CMD and HEALTHCHECK, the embedded upstream from a second container, one stream through both, SIGTERM in the middle of another.
+As root on Linux. The base is a Debian of that name (--suite) with Python, its headers, and `python` where the official image has it,
+/usr/local. Each stage is a copy of it, each RUN a chroot. Then, in namespaces of their own (network, mounts, processes): the read-only tree,
+user 10001, the program as process 1, the image's own CMD and HEALTHCHECK, the embedded upstream from a second container, one stream through
+both, SIGTERM in the middle of another.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def say(text: str) -> None:
 
 def base(suite: str, mirror: str | None, folder: Path) -> None:
     """The stand-in for python:slim."""
-    packages = "python3,python3-venv,ca-certificates"
+    packages = "python3,python3-venv,libpython3-dev,ca-certificates"
     command = ["debootstrap", "--variant=minbase", f"--include={packages}", suite, str(folder), *([mirror] if mirror else [])]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     ready(folder)
