@@ -14,6 +14,7 @@ SLOTS: Final = 4  # streams are spread over the frame, so that a thousand do not
 WIDER: Final[tuple[float, ...]] = (1.0, 1.5, 3.0)  # frames of 21, 32 and 64 ms
 BUSY: Final = 0.6  # share of its time that a turn may take before frames widen
 IDLE: Final = 0.25  # and below which they narrow again
+FAR_S: Final = 0.080  # a frame that is further off than this is left to a slow timer: the ticker would ask in vain
 LOOK_S: Final = 0.1  # between two looks at the loop's lateness
 _SHARE: Final = 0.1  # of the newest look in the mean, which so spans a second
 _MOST_S: Final = 0.25  # that one look counts: a machine that stood still for once is not overloaded

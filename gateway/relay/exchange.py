@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final
 
 import httpx
 
-from gateway.clock import Ticker
+from gateway.clock import FAR_S, Ticker
 from gateway.dialects.base import Dialect
 from gateway.errors import Failure
 from gateway.relay.channel import Direct, Send
@@ -28,8 +27,6 @@ from gateway.relay.vigil import Vigil
 from gateway.settings import Settings
 from gateway.stream import Phase, Stream
 from gateway.wire import headers
-
-FAR_S: Final = 0.080  # a frame that is further off than this is left to the slow timer: the ticker would ask in vain
 
 
 class Exchange:
@@ -114,6 +111,7 @@ class Exchange:
         if not self.stream.dialect.closes:
             self._outlet.begin(response.status_code)
             self.stream.begin(self._loop.time())
+            self._arm()
         if self._pursuit is not None:
             self._pursuit.take(response)
         if not self.stream.wants_upstream:  # all of it had come already
@@ -199,6 +197,7 @@ class Exchange:
         if not self._committed and self._pursuit is not None:
             self._committed = True
             self._pursuit.tries.answered()
+            self._arm()  # silence counts from here on, and may be nearer than the next heartbeat
         if stream.phase is Phase.SEVERED and self._pursuit is not None and self._pursuit.mended(now):
             self._arm()
         if not outlet.blocked:

@@ -198,6 +198,15 @@ async def test_a_list_of_models_that_is_cut_is_an_error() -> None:
     assert (answer.status, answer.json()["error"]["code"], answer.whole) == (502, "upstream_reset", True)
 
 
+async def test_an_event_stream_of_an_unknown_path_that_says_nothing_ends_as_silent() -> None:
+    parts = {"clocks": {"silence": 0.3}, "heartbeat": {"every": 3600}}  # no other clock rings before that one
+    play = Play(end="hang")
+    async with ScriptedUpstream(play) as upstream, serving(settings_for(upstream.url, **parts)) as gateway:
+        answer = await ask(gateway.port, "POST", "/v1/audio/speech", b'{"stream_format":"sse"}')
+        assert (answer.status, answer.whole) == (200, True)
+        assert b"upstream_silent" in answer.body
+
+
 async def test_event_streams_of_unknown_paths_pass_event_by_event() -> None:
     body = b'event: speech\ndata: {"a": 1.0}\n\n: comment\n\ndata: [DONE]\n\n'
     async with ScriptedUpstream(Play((Write(body),))) as upstream, serving(settings_for(upstream.url)) as gateway:

@@ -211,7 +211,8 @@ async def test_trouble_after_content_is_an_error_event_and_no_done(
     tail: bytes, end: str, clocks: dict[str, float], wanted: str, mode: str
 ) -> None:
     play = Play((Write(sse([ROLE, chunk("some "), chunk("text")]) + tail),), end=end)  # type: ignore[arg-type]
-    async with ScriptedUpstream(play) as upstream, serving(settings_for(upstream.url, clocks=clocks, pacing={"mode": mode})) as gateway:
+    parts = {"clocks": clocks, "pacing": {"mode": mode}, "heartbeat": {"every": 3600}}  # no other clock rings before the one that is set
+    async with ScriptedUpstream(play) as upstream, serving(settings_for(upstream.url, **parts)) as gateway:
         answer = await stream(gateway.port)
         got = collect(datas(answer))
         assert (answer.status, got.first.content, got.first.finish, got.done, len(got.errors)) == (200, "some text", None, 0, 1)
