@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -46,8 +45,6 @@ class Carried(msgspec.Struct, gc=False):
     stream_options: Any = UNSET
 
 
-_NOTHING: Final = Carried()
-_OURS: Final = (b"x-", b"X-")  # what names of headers that are controls begin with
 NAMES: Final = tuple(name for name in Carried.__struct_fields__ if name != "stream_options")
 STREAM_OPTIONS: Final = ("cluster_hint", "cursor_resume", "chunk_overlap")
 
@@ -95,24 +92,14 @@ def controls_of(
     upstream_limits: bool = False,
 ) -> Controls | Failure:
     """`dialect`: whose formats of reasoning there are. `upstream_limits`: the upstream itself is told `max_reasoning_tokens`."""
-    fields = list(fields)
-    begins_inside = model in reasoning.begins_inside
-    if carried == _NOTHING and not any(name[:2] in _OURS for name, _ in fields):
-        return _unasked(dialect, reasoning, begins_inside)
     try:
-        return _read(carried, fields, dialect, reasoning, begins_inside, upstream_limits)
+        return _read(carried, list(fields), dialect, reasoning, model, upstream_limits)
     except _InvalidError as error:
         return error.failure
 
 
-@lru_cache(maxsize=64)
-def _unasked(dialect: str, reasoning: Reasoning, begins_inside: bool) -> Controls:
-    """Of requests that ask for nothing, as most do."""
-    return _read(_NOTHING, [], dialect, reasoning, begins_inside, False)
-
-
 def _read(
-    carried: Carried, fields: list[tuple[bytes, bytes]], dialect: str, reasoning: Reasoning, begins_inside: bool, upstream_limits: bool
+    carried: Carried, fields: list[tuple[bytes, bytes]], dialect: str, reasoning: Reasoning, model: str | None, upstream_limits: bool
 ) -> Controls:
     options = carried.stream_options if isinstance(carried.stream_options, dict) else {}
     if options.get("chunk_overlap") not in (None, 0) or isinstance(options.get("chunk_overlap"), bool):
@@ -130,7 +117,7 @@ def _read(
             tagged=_word(fields, b"x-cluster", ("true", "false")) == "true" and dialect == "chat",
             most_tokens=None if upstream_limits else limit,
             tags=reasoning.tags,
-            begins_inside=begins_inside,
+            begins_inside=model in reasoning.begins_inside,
         ),
         reasoning_limit=limit,
         budget_usd=_amount(fields, b"x-budget-usd"),
